@@ -48,6 +48,10 @@ def call(function: Function, types: tuple[type, ...], args: tuple[Any, ...], kwa
 
 def _converted(function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """The function called with converted arrays; what it writes to one goes back to the buffer."""
+    if function in WRITING:
+        first, rest, options = _first(function, args, kwargs)
+        if isinstance(first, ArrayBase) and not first.flags.writeable:
+            return function(first.stand_in(), *rest, **options)  # refused, whatever its values
     out = kwargs.get("out")
     writes = function in WRITING or out is not None
     calls_back = any(map(_is_function, (*args, *kwargs.values())))

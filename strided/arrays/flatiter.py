@@ -123,7 +123,7 @@ class Flat:
     def __setitem__(self, key: Any, value: Any) -> None:
         array, self._next = self._array, 0
         if not array._memory.buffer.flags.writeable:
-            raise ValueError("assignment destination is read-only")
+            raise ValueError("underlying array is read-only")
         if isinstance(key, tuple) and not key:
             self._judge(key, value)  # NumPy 2.4 and later refuse it
         try:

@@ -17,11 +17,9 @@ import numpy.typing as npt
 from strided.arrays import formatting
 from strided.arrays.keys import Selection, Span, index_arrays, length_of, normalise
 from strided.arrays.layout_array import LayoutArray
+from strided.transfer.region import Cell
 
 Array = npt.NDArray[Any]
-
-#: A tile: its coordinates in the grid.
-Cell = tuple[int, ...]
 
 
 class GridArray:
@@ -159,24 +157,6 @@ class GridArray:
             local = tuple(index[here] - k * step for index, k, step in zip(indices, cell, steps, strict=True))
             out[here] = np.asarray(self._tile(cell)[local])
         return out.reshape(shape)
-
-
-def cells_of(sizes: Sequence[int], steps: Sequence[int]) -> Iterator[Cell]:
-    """The tiles that hold elements, the last dimension's fastest: of an array of some sizes in tiles of others.
-
-    >>> list(cells_of((3, 4), (2, 4))), list(cells_of((1 << 62, 0), (1, 1)))
-    ([(0, 0), (1, 0)], [])
-    """
-    if not all(sizes):
-        return
-    counts = [-(-size // step) for size, step in zip(sizes, steps, strict=True)]
-    # itertools.product would list all numbers of a dimension first, and a file may claim any size.
-    for number in range(math.prod(counts)):
-        cell = []
-        for count in reversed(counts):
-            number, place = divmod(number, count)
-            cell.append(place)
-        yield tuple(reversed(cell))
 
 
 def _parts(span: Span, step: int, size: int) -> Iterator[tuple[int, slice, slice]]:

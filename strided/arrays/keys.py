@@ -261,6 +261,9 @@ def index_arrays(selection: Selection) -> tuple[tuple[int, ...], list[Any]]:
     front = sum(isinstance(i, Span) or i is None for i in items[: places[0]]) if side_by_side else 0
     plain = [1 if i is None else i.size for i in items if i is None or isinstance(i, Span)]
     shape = (*plain[:front], *fancy, *plain[front:])
+    if 0 in shape:
+        # No index is looked at, and another axis may be too long to list its indices.
+        return shape, [0 for i in items if i is not None and not isinstance(i, Flag)]
     arrays: list[Any] = []
     seen = 0
     for item in items:

@@ -49,8 +49,8 @@ def _changing(name: str) -> Any:
     def method(self: ArrayBase, *args: Any, **kwargs: Any) -> Any:
         if self.is_strided:
             return getattr(self.as_strided(), name)(*args, **kwargs)
-        values = self.to_numpy()
-        values.flags.writeable = self.flags.writeable
+        # A read-only one is refused, whatever its values.
+        values = self.to_numpy() if self.flags.writeable else self.stand_in()
         try:
             return getattr(values, name)(*args, **kwargs)
         finally:
@@ -144,11 +144,11 @@ class Methods(ArrayBase):
 
     def byteswap(self, inplace: bool = False) -> Any:
         """The elements with their bytes reversed."""
+        if inplace and not self.flags.writeable:
+            raise ValueError("array to be byte-swapped is read-only")
         swapped = self._values().byteswap()
         if not inplace:
             return swapped
-        if not self.flags.writeable:
-            raise ValueError("array to be byte-swapped is read-only")
         self[...] = swapped
         return self
 

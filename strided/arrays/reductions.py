@@ -127,7 +127,9 @@ def stream(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str
     if out is not None:
         if out.dtype != np.asarray(example).dtype:
             return NotImplemented  # which decides about the type that elements have meanwhile
-        example = function(small, axis=axis, out=np.empty(np.shape(example), out.dtype), **asked)
+        place = np.empty(np.shape(example), out.dtype)
+        place.flags.writeable = out.flags.writeable  # else it is refused here, before anything is read
+        example = function(small, axis=axis, out=place, **asked)
     dtype = np.asarray(example).dtype
     work = _work(np.dtype(given["dtype"]) if given.get("dtype") is not None else None, given_dtype, dtype)
     if function in _SUMS and (work is None or (function in _MOMENTS and work.kind in "iub")):

@@ -13,12 +13,16 @@ from typing import Any
 import numpy as np
 
 from strided.arrays import blocks, deferral, fancy, reductions, wide_sums
-from strided.arrays.arguments import Arguments
+from strided.arrays.arguments import Arguments, with_each
 from strided.arrays.base import Array, ArrayBase, broadcasts
 from strided.arrays.blocks import Box
 
 #: NumPy 2.4 leaves out some of their results if these are not contiguous, as in blocks.
 _NEIGHBOURS_ONLY: set[np.ufunc] = {np.isnan, np.isfinite, np.isinf, np.signbit}
+#: What NumPy raises once it has computed all elements: the errors that np.errstate or a filter of warnings makes.
+_AFTERWARDS = FloatingPointError, RuntimeWarning
+#: The first words of their messages; of several errors, NumPy raises the one that stands first here.
+_KINDS = "divide", "overflow", "underflow", "invalid"
 
 
 def call(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -89,8 +93,8 @@ def _converted(
     except Exception as error:
         if _is_refused_write(error) and any(_is_writable(x) and not any(x is y for y in written) for x in inputs):
             return _writing_to_inputs(ufunc, method, inputs, kwargs, written)
-        if method != "at":
-            # What was computed before an error stays, as in NumPy.
+        # What was computed before an error stays, as in NumPy. (`at` may leave numbers that nobody computed.)
+        if method != "at" or isinstance(error, _AFTERWARDS):
             operands.write_back(*filter(_is_writable, written))
         raise
     operands.write_back(*written)
@@ -135,6 +139,9 @@ def _in_blocks(ufunc: np.ufunc, inputs: tuple[Any, ...], outs: tuple[Any, ...], 
         return NotImplemented
     if not all(isinstance(x, np.ndarray | ArrayBase) for x in given) or len({*map(id, given)}) < len(given):
         return NotImplemented
+    if not all(x.flags.writeable for x in given):
+        _refuse(ufunc, inputs, kwargs)
+        return NotImplemented
     if any(map(_repeats, given)):
         return NotImplemented  # an element that is there several times would be written in every block
     mask_type = None if isinstance(where, np.ndarray) else np.bool_
@@ -144,8 +151,7 @@ def _in_blocks(ufunc: np.ufunc, inputs: tuple[Any, ...], outs: tuple[Any, ...], 
     try:
         shape = np.broadcast_shapes(*(x.shape for x in sources))
     except ValueError:
-        return NotImplemented
-    if any(isinstance(out, ArrayBase) and not out._memory.buffer.flags.writeable for out in given):
+        _refuse(ufunc, inputs, kwargs)
         return NotImplemented
     for out in given:
         if isinstance(out, ArrayBase):
@@ -169,9 +175,18 @@ def _in_blocks(ufunc: np.ufunc, inputs: tuple[Any, ...], outs: tuple[Any, ...], 
     boxes = blocks.boxes(blocks.tile_cuts(leader._map, elements, whole_tiles=True))
     # Two threads must never write to one byte.
     alone = any(isinstance(x, ArrayBase) and x._memory.bits < 8 for x in results)
-    pieces = ((box, ufunc, operands, mask, results, options, leader) for box in boxes)
+    errors: list[Exception] = []
+    pieces = ((box, ufunc, operands, mask, results, options, leader, errors) for box in boxes)
     blocks.run_all(_compute, pieces, alone=alone)
+    if errors:
+        raise min(errors, key=lambda error: [not str(error).startswith(kind) for kind in _KINDS])
     return results if len(results) > 1 else results[0]
+
+
+def _refuse(ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """Raise what NumPy raises for operands that it does not take, whatever their values."""
+    given, options = (with_each(x, lambda x: x.stand_in(writeable=_is_writable(x))) for x in (inputs, kwargs))
+    ufunc(*given, **options)
 
 
 def _results(
@@ -210,8 +225,12 @@ def _compute(
     results: tuple[Any, ...],
     options: dict[str, Any],
     leader: ArrayBase,
+    errors: list[Exception],
 ) -> None:
-    """Compute one block: in the array's axes, or with an axis for every digit if rows are long runs."""
+    """Compute one block: in the array's axes, or with an axis for every digit if rows are long runs.
+
+    What NumPy would raise once it has computed all blocks is added to `errors`.
+    """
     digits = blocks.digits_of(leader, box)
     shape = digits[0].shape if digits is not None and digits[0].ndim - 1 in blocks.long_runs(digits[0]) else None
     values = [x.values(box, shape) if isinstance(x, _Operand) else x for x in operands]
@@ -223,7 +242,10 @@ def _compute(
     if ufunc in _NEIGHBOURS_ONLY:
         np.copyto(targets[0].array, ufunc(*values, **options), casting="unsafe", **where)
     else:
-        ufunc(*values, out=tuple(t.array for t in targets), **options, **where)
+        try:
+            ufunc(*values, out=tuple(t.array for t in targets), **options, **where)
+        except _AFTERWARDS as error:
+            errors.append(error.with_traceback(None))  # which would keep the blocks
     for target in targets:
         target.write(chosen)
 

@@ -26,7 +26,7 @@ from strided.cli.memory import memory
 from strided.cli.padding import padding
 from strided.cli.show import show
 from strided.cli.warmup import warmup
-from strided.files.atomic import named_when_full
+from strided.files.atomic import naming
 
 #: Signals that ask a process to end, as far as the system has them.
 ENDING = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP", "SIGQUIT", "SIGBREAK") if hasattr(signal, name))
@@ -78,7 +78,7 @@ class Commands(click.Group):
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
-            with named_when_full("standard output"):
+            with naming("standard output"):
                 super().invoke(ctx)
                 sys.stdout.flush()
         except Ended as ended:

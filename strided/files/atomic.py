@@ -41,14 +41,19 @@ _NO_ROOM = frozenset({errno.ENOSPC, errno.EFBIG, *([errno.EDQUOT] if hasattr(err
 
 
 @contextlib.contextmanager
-def named_when_full(path: str | os.PathLike[str]) -> Iterator[None]:
-    """An OSError raised within this for want of room names the file."""
+def naming(path: str | os.PathLike[str], temporary: str | None = None) -> Iterator[None]:
+    """An OSError raised within this for want of room names the file; what is temporary has its name there, too."""
     try:
         yield
     except OSError as error:
-        if error.errno not in _NO_ROOM or error.filename is not None:
+        found = str(error.filename)
+        if error.filename is None and error.errno in _NO_ROOM:
+            within = ""
+        elif temporary is not None and found.startswith(temporary):
+            within = found.removeprefix(temporary)
+        else:
             raise
-        raise OSError(error.errno, error.strerror, os.fspath(path)) from error
+        raise OSError(error.errno, error.strerror, os.fsdecode(path) + within) from error
 
 
 def resolved(path: str | os.PathLike[str]) -> tuple[str, os.stat_result | None]:
@@ -84,17 +89,6 @@ def refuse_same(source: os.stat_result, path: str | os.PathLike[str]) -> None:
 
 
 @contextlib.contextmanager
-def _naming(path: str | os.PathLike[str], temporary: str) -> Iterator[None]:
-    """An OSError raised within this names the file that was asked for, and not the temporary one."""
-    try:
-        yield
-    except OSError as error:
-        if error.filename != temporary:
-            raise
-        raise OSError(error.errno, error.strerror, os.fspath(path)) from None
-
-
-@contextlib.contextmanager
 def replaced(path: str | os.PathLike[str], *, overwrite: bool = True) -> Iterator[BinaryIO]:
     """A new file that replaces `path` when the block ends without an error.
 
@@ -112,7 +106,7 @@ def replaced(path: str | os.PathLike[str], *, overwrite: bool = True) -> Iterato
     sweep(folder)
     temporary = os.path.join(folder, _temporary_name(name))
     try:
-        with named_when_full(path), _naming(path, temporary), _made(folder, temporary) as file:
+        with naming(path, temporary), _made(folder, temporary) as file:
             if there is not None:  # whoever may not read the old file may not read the new one
                 _permit(file, there.st_mode | stat.S_IRUSR | stat.S_IWUSR)
             yield file
@@ -149,32 +143,30 @@ def replaced_folder(path: str | os.PathLike[str], *, overwrite: bool = True) -> 
     sweep(folder)
     temporary = os.path.join(folder, _temporary_name(name))
     old = f"{temporary.removesuffix(_PART)}.old"
-    with _naming(path, temporary):
+    with naming(path, temporary):
         lock = _made_folder(temporary)
-    try:
-        with named_when_full(path):
+        try:
             yield temporary
             for place, _, files in os.walk(temporary):
                 for each in files:
                     with open(os.path.join(place, each), "r+b") as file:  # Windows syncs only what can be written
                         _sync(file)
                 _sync_folder(place)
-        try:
-            with contextlib.suppress(FileNotFoundError):
-                os.rename(target, old)
-            with _naming(path, temporary):
+            try:
+                with contextlib.suppress(FileNotFoundError):
+                    os.rename(target, old)
                 os.rename(temporary, target)
-        except BaseException:
-            if os.path.lexists(old) and not os.path.lexists(target):
-                os.rename(old, target)
-            raise
-        _sync_folder(folder)
-        with contextlib.suppress(OSError):
-            os.rename(old, temporary)  # from now on anybody may remove it
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
-        if lock is not None:
-            os.close(lock)
+            except BaseException:
+                if os.path.lexists(old) and not os.path.lexists(target):
+                    os.rename(old, target)
+                raise
+            _sync_folder(folder)
+            with contextlib.suppress(OSError):
+                os.rename(old, temporary)  # from now on anybody may remove it
+        finally:
+            shutil.rmtree(temporary, ignore_errors=True)
+            if lock is not None:
+                os.close(lock)
 
 
 def _made(folder: str, temporary: str) -> BinaryIO:

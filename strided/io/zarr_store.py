@@ -14,6 +14,8 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
+import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NoReturn
@@ -22,7 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from strided.arrays.blocks import Box
-from strided.arrays.grid_array import Cell, GridArray, cells_of
+from strided.arrays.grid_array import GridArray
 from strided.arrays.layout_array import LayoutArray, map_array
 from strided.errors import BufferSizeError, DumpError, StridedError, UnsupportedError
 from strided.escape import visible
@@ -32,6 +34,7 @@ from strided.io.write_values import Progress
 from strided.layout import Shape
 from strided.layout.element_types import ELEMENT_TYPES, element_type_of_dtype, is_builtin
 from strided.layout.parser import layout_of
+from strided.transfer.region import Cell, cells_of
 
 #: zarr's name of the codec for chunks in a layout.
 CODEC = "strided.xla_layout"
@@ -40,6 +43,8 @@ METADATA = "zarr.json"
 _LONGEST_METADATA = 1 << 22
 _OLD_METADATA = (".zarray", ".zgroup")
 _TYPE_KEY = "xla_element_type"
+#: Parts of names that Windows refuses, takes for a device or for a path that may lead out of the store, or cuts short.
+_NO_NAME_ON_WINDOWS = re.compile(r'[\\:<>"|?*\0-\x1f]|[. ]$|^(con|prn|aux|nul|com\d|lpt\d)(\.|$)', re.IGNORECASE)
 
 
 class ZarrArray(GridArray):
@@ -290,9 +295,9 @@ def write_zarr(
 
 def _parts(name: str) -> list[str]:
     parts = name.split("/")
-    # To Windows a part may be a path of its own, such as "C:" or "..\\x", which leads out of the store.
-    if any(part in ("", ".", "..", METADATA) or "\0" in part or os.path.basename(part) != part for part in parts):
-        raise UnsupportedError(f"no array in a zarr store can be called {name!r}")
+    where = " on Windows" if sys.platform == "win32" and any(map(_NO_NAME_ON_WINDOWS.search, parts)) else ""
+    if where or any(part in ("", ".", "..", METADATA) or "\0" in part for part in parts):
+        raise UnsupportedError(f"no array in a zarr store can be called {name!r}{where}")
     return parts
 
 

@@ -17,6 +17,7 @@ import numpy.typing as npt
 from strided.runtime.aliases import Bytes
 from strided.runtime.threads import get_num_threads, run
 from strided.transfer.bounds import refuse_offsets_outside, refuse_outside
+from strided.transfer.program import Copy
 from strided.transfer.region import Box, Region, chunk_lengths, chunks
 
 Offsets: TypeAlias = npt.NDArray[np.int64]
@@ -64,24 +65,39 @@ class CopyByNumPy:
         self._destination.write(box, self._source.read(box))
 
 
-def copy_small(source: Region, destination: Region) -> None:
-    """Copy a view of few elements, with as few calls of NumPy as possible."""
+def small_copy(source: Region, destination: Region) -> Copy:
+    """The copy of a view of few elements, with as few calls of NumPy as possible, for buffers at least as large.
+
+    Raises
+    ------
+    BufferSizeError
+        Elements lie outside the buffers.
+    """
     if source.map.size == 0:
-        return
-    from_, to = _as_ndarray(source, "source"), _as_ndarray(destination, "destination")
-    if from_ is not None and to is not None and source.bits == destination.bits:
-        to[...] = from_
-        return
-    offsets = source.map.offsets()
+        return lambda from_, to: None
+    read, write = _ndarray_of(source, "source"), _ndarray_of(destination, "destination")
+    if read is not None and write is not None and source.bits == destination.bits:
+
+        def copy_strided(from_: Bytes, to: Bytes) -> None:
+            write(to)[...] = read(from_)
+
+        return copy_strided
+    offsets = places = source.map.offsets()
     refuse_offsets_outside(source, offsets, "source")
-    places = destination.map.offsets() if to is None else offsets
-    if to is None:
+    if write is None:
+        places = destination.map.offsets()
         refuse_offsets_outside(destination, places, "destination")
-    values = take(source, offsets, whole_bytes=destination.bits >= 8)
-    if to is None:
-        put(destination, places, values)
-    else:
-        to[...] = values
+    # What is remembered must not keep the memory that it was made for.
+    from_form, to_form, whole_bytes = source[1:], destination[1:], destination.bits >= 8
+
+    def copy_one_by_one(from_: Bytes, to: Bytes) -> None:
+        values = take(Region(from_, *from_form), offsets, whole_bytes=whole_bytes)
+        if write is None:
+            put(Region(to, *to_form), places, values)
+        else:
+            write(to)[...] = values
+
+    return copy_one_by_one
 
 
 # --- how the elements of a region are reached -------------------------------------------------------------------------
@@ -168,9 +184,9 @@ class _ByteByByte:
 
 def _side_of(region: Region, name: str, lengths: Sequence[int], whole_bytes: bool) -> _Side:
     """How a region is reached by boxes of these lengths."""
-    elements = _as_ndarray(region, name)
-    if elements is not None:
-        return _Strided(elements)
+    ndarray_of = _ndarray_of(region, name)
+    if ndarray_of is not None:
+        return _Strided(ndarray_of(region.buffer))
     if region.bits < 8:
         each = 8 // region.bits
         for axis, length in reversed([*enumerate(lengths)]):
@@ -197,19 +213,23 @@ def _slices(box: Box) -> tuple[slice, ...]:
     return tuple(slice(*ends) for ends in box)
 
 
-def _as_ndarray(region: Region, name: str) -> npt.NDArray[Any] | None:
-    """The view as an ndarray of bit patterns on the same memory, or None if its steps are unequal."""
+def _ndarray_of(region: Region, name: str) -> Callable[[Bytes], npt.NDArray[Any]] | None:
+    """What gives the view as an ndarray of bit patterns on a buffer, or None if its steps are unequal.
+
+    BufferSizeError if the region's own buffer is too small.
+    """
     strides = region.map.strides if region.bits >= 8 else None
     if strides is None:
         return None
     shape, unit, word = region.map.shape, region.storage.unit // 8, WORDS[region.bits // 8]
     if 0 in shape:
-        return np.empty(shape, word)
+        return lambda buffer: np.empty(shape, word)
     first = int(region.map.offset_of((0,) * len(shape)))
     reaches = [(n - 1) * s for n, s in zip(shape, strides, strict=True)]
     span = first + sum(r for r in reaches if r < 0), first + sum(r for r in reaches if r > 0)
     refuse_outside(region, region.storage.byte_span(*span), name)
-    return np.ndarray(shape, word, region.buffer, first * unit, tuple(s * unit for s in strides))
+    start, steps = first * unit, tuple(s * unit for s in strides)
+    return lambda buffer: np.ndarray(shape, word, buffer, start, steps)
 
 
 # --- packed elements by whole bytes -----------------------------------------------------------------------------------

@@ -24,7 +24,7 @@ from strided.runtime import limits
 from strided.runtime.aliases import Bytes
 from strided.runtime.cache import BoundedCache, forgettable
 from strided.transfer.bounds import holds, least_size, refuse_outside
-from strided.transfer.by_numpy import CopyByNumPy, copy_small
+from strided.transfer.by_numpy import CopyByNumPy, small_copy
 from strided.transfer.executor import PATTERN_BYTES, ElementFormat, Execution
 from strided.transfer.gather_scatter import (
     gather,
@@ -62,14 +62,13 @@ _MOST_REMEMBERED = 128
 
 
 class _Conversion(NamedTuple):
-    """A plan, the function that carries it out, and its maps, kept alive.
+    """The function that carries out a conversion, and its maps, kept alive.
 
-    `run` is None for a plan without kernels. Buffers of sizes `ends` hold all that the plan touches; for shorter ones
-    it is made again.
+    `run` is None for a plan without kernels. Buffers of sizes `ends` hold all that is touched; for shorter ones another
+    plan is made.
     """
 
     maps: tuple[AddressMap, AddressMap]
-    plan: Plan
     run: Copy | None
     ends: tuple[int, int]
 
@@ -127,9 +126,13 @@ def _copy(source: Region, destination: Region) -> None:
                 return
         elif _is_small(source.map, known):
             refuse_misfit(source.map, destination.map, source.bits, destination.bits)
-            copy_small(source, destination)
+            from_, to, maps = source.buffer, destination.buffer, (source.map, destination.map)
+            by_numpy = small_copy(source, destination)
+            by_numpy(from_, to)
             if known is None:
-                _remembered.keep(key, (source.map, destination.map))
+                _remembered.keep(key, maps)
+            elif source.map.size <= limits.current.tiny_elements:
+                _remembered.keep(key, _Conversion(maps, by_numpy, (from_.size, to.size)))
             return
         _copy_by_plan(key, source, destination)
     except kernels.NotCompiled as missing:
@@ -173,9 +176,7 @@ def _conversion(source: Region, destination: Region) -> _Conversion:
     if not isinstance(plan.steps[0], PerElementStep):
         formats = (ElementFormat(region.low_first, region.signed) for region in (source, destination))
         run = _execution(plan.steps, *formats).at(plan.shift)
-    return _Conversion(
-        (source.map, destination.map), plan, run, (least_size(plan.source_span), least_size(plan.target_span))
-    )
+    return _Conversion((source.map, destination.map), run, (least_size(plan.source_span), least_size(plan.target_span)))
 
 
 def _execution(steps: tuple[Step, ...], source: ElementFormat, target: ElementFormat) -> Execution:

@@ -25,6 +25,8 @@ from strided.runtime.threads import get_num_threads, run
 
 #: Part of a view: (start, stop) along each axis.
 Box: TypeAlias = tuple[tuple[int, int], ...]
+#: A tile of an array in equal tiles: its coordinates among them.
+Cell: TypeAlias = tuple[int, ...]
 
 #: The dtype itself: NumPy would make it of the type each time.
 _BYTE = np.dtype(np.uint8)
@@ -213,6 +215,23 @@ def chunk_lengths(shape: Sequence[int], breadths: Sequence[int] = ()) -> tuple[i
 def chunks(shape: Sequence[int], lengths: Sequence[int] | None = None) -> Iterator[Box]:
     """Boxes of these lengths, by default `chunk_lengths`, that cover a view, in row-major order."""
     lengths = chunk_lengths(shape) if lengths is None else lengths
-    counts = [-(-n // length) for n, length in zip(shape, lengths, strict=True)]
-    for place in np.ndindex(*counts):
+    for place in cells_of(shape, lengths):
         yield tuple((i * m, min(n, (i + 1) * m)) for i, m, n in zip(place, lengths, shape, strict=True))
+
+
+def cells_of(sizes: Sequence[int], steps: Sequence[int]) -> Iterator[Cell]:
+    """The tiles that hold elements, the last dimension's fastest: of an array of some sizes in tiles of others.
+
+    >>> list(cells_of((3, 4), (2, 4))), list(cells_of((1 << 62, 0), (1, 1)))
+    ([(0, 0), (1, 0)], [])
+    """
+    if not all(sizes):
+        return
+    counts = [-(-size // step) for size, step in zip(sizes, steps, strict=True)]
+    # itertools.product would list all numbers of a dimension first, and a file may claim any size.
+    for number in range(math.prod(counts)):
+        cell = []
+        for count in reversed(counts):
+            number, place = divmod(number, count)
+            cell.append(place)
+        yield tuple(reversed(cell))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 
 import strided as sd
 from tests import namespace
-from tests.checks import same_outcome
+from tests.checks import same_outcome, same_values
 
 pytestmark = pytest.mark.usefixtures("small_streams")
 
@@ -91,6 +92,7 @@ ACTIONS: dict[str, tuple[np.ndarray, Callable[[Any], Any]]] = {
     "a tolerance for each row": (FLOATS, lambda x: np.allclose(x, FLOATS, atol=np.ones((23, 1)))),
     "arguments by their names": (FLOATS, lambda x: np.array_equal(a1=x, a2=FLOATS) and np.allclose(a=FLOATS, b=x)),
     "lists of several lengths": (FLOATS, lambda x: np.array_equal(x, [[1], [2, 3]])),
+    "a mean to memory that is read-only": (FLOATS, lambda x: np.mean(x, axis=1, out=np.broadcast_to(0.0, 23))),
     "where as a number": (FLOATS, lambda x: np.add(x, 1, out=np.zeros((23, 37)), where=1)),
     "where as a list": (FLOATS, lambda x: np.add(x, 1, out=np.zeros((23, 37)), where=[1, 0] * 18 + [1])),
     "where as integers": (FLOATS, lambda x: np.add(x, 1, out=np.zeros((23, 37)), where=np.ones(37, int))),
@@ -114,6 +116,37 @@ def test_as_numpy_does(name: str) -> None:
     a, x = sd.LayoutArray.from_numpy(values, "{1,0:T(8,16)}"), values.copy()
     with np.errstate(invalid="raise"):
         same_outcome(lambda: action(a), lambda: action(x), namespace.same)
+
+
+@pytest.mark.parametrize("how", ["errstate", "a filter of warnings"])
+@pytest.mark.parametrize("action", [
+    lambda x: x.__itruediv__(np.arange(37) - 5),
+    lambda x: np.divide(1, np.asarray(x).copy(), out=x, where=np.arange(37) % 2 == 0),
+    lambda x: np.log(np.repeat(np.arange(-20.0, 3), 37).reshape(x.shape), out=x),
+    lambda x: np.multiply.at(x, ([0, 22], [36, 1]), 1e308),
+], ids=["in place", "in part", "of two kinds", "at"])  # fmt: skip
+def test_a_floating_point_error_is_raised_once_all_is_computed(action: Callable[[Any], Any], how: str) -> None:
+    values = INTEGERS * 1.0 - 3
+    a, x = sd.LayoutArray.from_numpy(values, "{1,0:T(8,16)}"), values.copy()
+    with warnings.catch_warnings(action="error"), np.errstate(all="raise" if how == "errstate" else "warn"):
+        assert same_outcome(lambda: action(a), lambda: action(x)) is None
+    same_values(a, x)
+
+
+@pytest.mark.parametrize("action", [
+    lambda x: x.__iadd__(1), lambda x: np.add(np.zeros((23, 37)), 1, out=x, where=x), lambda x: np.exp(x, out=x.T),
+    lambda x: x + np.zeros(3), lambda x: x.sum(axis=0, out=x[0]), lambda x: x.sort(), lambda x: x.sort(axis=2),
+    lambda x: x.partition(3), lambda x: x.setfield(1, "i2"), lambda x: x.byteswap(True), lambda x: np.copyto(x, 1),
+    lambda x: np.copyto(x, "a"), lambda x: np.put(x, [0], 1), lambda x: np.putmask(x, True, 1),
+    lambda x: np.fill_diagonal(x, 1), lambda x: np.put_along_axis(x, np.zeros((1, 37), int), 1, 0),
+], ids=range(16))  # fmt: skip
+def test_what_is_refused_whatever_its_values_is_not_read(
+    action: Callable[[Any], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    a, x = (y.copy() for y in (sd.LayoutArray.from_numpy(FLOATS, "{1,0:T(8,16)}"), FLOATS))
+    a.flags.writeable = x.flags.writeable = False
+    monkeypatch.setattr(sd.LayoutArray, "to_numpy", lambda self: pytest.fail("it was read"))
+    assert same_outcome(lambda: action(a), lambda: action(x)) is None
 
 
 def test_where_counts_for_what_is_cast_in_place() -> None:

@@ -267,7 +267,18 @@ def test_a_read_only_buffer_is_not_written(key: Any) -> None:
     reference = values.copy()
     reference.flags.writeable = False
     same_outcome(lambda: array.__setitem__(key, 1), lambda: reference.__setitem__(key, 1))
+    same_outcome(lambda: array.flat.__setitem__(key, 1), lambda: reference.flat.__setitem__(key, 1))
     assert array.buffer.tobytes() == encoded(case, values)
+
+
+@pytest.mark.parametrize("key", [
+    (slice(None), []), (slice(None, None, 2), np.zeros((0, 3), int), None), (slice(1, None), np.zeros(0, bool)),
+    (..., False), False, ([], slice(None)), np.zeros((0, 0), bool),
+], ids=repr)  # fmt: skip
+def test_a_key_that_selects_nothing_lists_no_indices(key: Any) -> None:
+    a, x = sd.LayoutArray(b"", f"u8[{1 << 40},0]"), np.empty((1 << 40, 0), np.uint8)
+    same_outcome(lambda: a[key], lambda: x[key], same_values)
+    same_outcome(lambda: a.__setitem__(key, 1), lambda: x.__setitem__(key, 1))
 
 
 def test_elements_cannot_be_deleted() -> None:

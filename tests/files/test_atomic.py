@@ -480,6 +480,13 @@ def test_a_folder_takes_its_place_when_it_is_complete(tmp_path: Path, monkeypatc
     assert names(tmp_path) == ["x"]
 
 
+def test_an_error_within_a_folder_names_the_place_that_was_meant(tmp_path: Path) -> None:
+    with pytest.raises(OSError, match="too long") as caught, replaced_folder(tmp_path / "x") as folder:
+        os.mkdir(os.path.join(folder, 300 * "n"))
+    assert caught.value.filename == str(tmp_path / "x" / (300 * "n"))
+    assert names(tmp_path) == []
+
+
 # --- other systems ----------------------------------------------------------------------------------------------------
 
 

@@ -9,7 +9,7 @@ import pytest
 
 import strided as sd
 from strided.transfer.bounds import holds_view, least_size, refuse_outside
-from strided.transfer.region import Region
+from strided.transfer.region import Region, chunks
 from tests.regions import map_of, row_major
 
 UNEVEN = "f32[12,40]{1,0:T(6,8)(4,2)}"
@@ -42,3 +42,11 @@ def test_no_buffer_is_large_enough_for_what_begins_before_it() -> None:
     assert least_size((0, 7)) == 7
     assert least_size((-1, 7)) > 1 << 62
     assert least_size(None) > 1 << 62
+
+
+@pytest.mark.parametrize(
+    ("shape", "first"), [((1 << 60, 3), (21840, 3)), ((3, 1 << 60), (1, 1 << 16)), ((1 << 60, 0), None)]
+)
+def test_boxes_of_a_long_axis_are_not_listed_first(shape: tuple[int, ...], first: tuple[int, ...] | None) -> None:
+    box = next(chunks(shape), None)
+    assert first == (None if box is None else tuple(stop - start for start, stop in box))

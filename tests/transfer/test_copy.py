@@ -6,6 +6,7 @@ import multiprocessing
 import os
 import subprocess
 import sys
+import weakref
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -367,6 +368,26 @@ def test_a_conversion_asked_for_again_is_remembered() -> None:
     for _ in range(2 * transfer._MOST_REMEMBERED):
         transfer.copy(source.region, Region(target.region.buffer, row_major((30, 30)), 32))
     assert len(transfer._remembered) <= transfer._MOST_REMEMBERED
+
+
+@pytest.mark.parametrize("bits", [4, 16])
+def test_a_tiny_conversion_is_remembered_without_its_buffers(bits: int) -> None:
+    """It serves other buffers, and refuses those that are too small."""
+    maps = map_of("u8[3,5]{1,0:T(2,4)}"), row_major((3, 5))
+    for from_, to in (maps, maps[::-1]):
+        for seed in range(4):
+            same(Guarded(from_, bits, seed=seed), Guarded(to, bits, seed=seed + 9))
+        buffers = [np.zeros(64, np.uint8) for _ in range(2)]
+        gone = [weakref.ref(buffer) for buffer in buffers]
+        for _ in range(3):
+            transfer.copy(Region(buffers[0], from_, bits, signed=True), Region(buffers[1], to, bits))
+        del buffers
+        assert [each() for each in gone] == [None, None]
+        for sizes in ((4, 64), (64, 4)):
+            source, target = (np.zeros(size, np.uint8) for size in sizes)
+            with pytest.raises(sd.BufferSizeError):
+                transfer.copy(Region(source, from_, bits), Region(target, to, bits))
+            assert not target.any()
 
 
 @pytest.mark.parametrize("task_bytes", [1 << 9, 1 << 12, 1 << 14])

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from strided.arrays import overlap
-from strided.arrays.grid_array import Array, Cell, GridArray, cells_of
+from strided.arrays.grid_array import Array, GridArray
 from strided.arrays.layout_array import LayoutArray, map_array
 from strided.dumps.sharded.replicas import ReplicaReport, compare_tiles
 from strided.dumps.sharding.sharding import DeviceSlices, Index, Sharding
@@ -19,6 +19,7 @@ from strided.escape import counted
 from strided.layout import Layout, Shape
 from strided.layout.element_types import element_type_of_dtype
 from strided.layout.parser import layout_of
+from strided.transfer.region import Cell, cells_of
 
 
 class ShardedArray(GridArray):
