@@ -43,10 +43,10 @@ def open_array(
         `ZarrArray`, which reads those that a key needs. A URL of fsspec, such as ``https://...`` or ``s3://...``,
         gives a `RemoteArray`, which fetches what is indexed.
     shape : str or Shape, optional
-        Of raw bytes, which do not say it themselves, and of what a URL names.
-    mode : {"r", "r+", "c"}
+        Of raw bytes, which do not say it themselves, and of what a URL names: XLA's text, layout included.
+    mode : {"r", "r+", "c"}, optional
         Read-only; assignments go to the file; assignments stay in memory.
-    offset : int
+    offset : int, optional
         Bytes in front of the array. With an offset, the file may go on behind the array.
     mapped : bool, optional
         False reads the array into memory, once and for all. Not with mode "r+".
@@ -59,22 +59,26 @@ def open_array(
     ------
     OSError
         The file cannot be opened.
+    NotationError
+        The text is not a shape.
     BufferSizeError
         The file is too short, longer than padding explains, or of another format, such as ``.npy`` or gzip.
     StridedError
         No array is called NAME, or several could be meant.
     UnsupportedError
-        No shape for raw bytes; a compressed array; a type that XLA lacks.
+        No shape for raw bytes, or that of a tuple; a compressed array; a type that XLA lacks.
     DumpError
-        A damaged file.
+        A damaged file, or none: a pipe, a device.
+    ValueError
+        Another mode; "r+" with `mapped=False` or for a URL.
 
     Examples
     --------
-    >>> import os, tempfile, numpy as np
+    >>> import os, tempfile, numpy as np, strided as sd
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = os.path.join(folder, "dump.bin")
-    ...     _ = LayoutArray.from_numpy(np.eye(3, dtype=np.float32), "{0,1:T(2,128)}").buffer.tofile(path)
-    ...     open_array(path, "f32[3,3]{0,1:T(2,128)}")[1].tolist()
+    ...     sd.LayoutArray.from_numpy(np.eye(3, dtype=np.float32), "{0,1:T(2,128)}").buffer.tofile(path)
+    ...     sd.open(path, "f32[3,3]{0,1:T(2,128)}")[1].tolist()
     [0.0, 1.0, 0.0]
     """
     given: object = path

@@ -381,7 +381,7 @@ def groups() -> dict[str, list[str]]:
 _TITLES = {
     "views": "give views: nothing is read",
     "questions": "ask for shapes, types and memory: nothing is read",
-    "streams": "stream, from 16 MiB of values on, block by block, with all threads",
+    "streams": "stream, from 16 MiB of values, block by block, with all threads",
     "in part": "read what they need: the chosen elements, or up to the first difference",
     "writes": "write to the buffer",
     "converted": "get a converted array",

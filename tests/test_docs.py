@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import doctest
+import inspect
 import re
 import shlex
 import zipfile
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 import pytest
@@ -23,7 +25,7 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 _FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _IMPORT = re.compile(r"^>>> (?:import|from) (\w+)", re.MULTILINE)
 PARTNERS = {"dask", "fsspec", "jax", "pandas", "torch", "xarray", "zarr"}
-_FLAGS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS | doctest.IGNORE_EXCEPTION_DETAIL
+_FLAGS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
 
 _MODULE = """HloModule example
 
@@ -133,6 +135,13 @@ def test_pages_are_linked() -> None:
     for page, text in texts.items():
         for target in re.findall(r"\]\((\w+)\.md\)", text):
             assert target in pages, f"{page.name} links to {target}.md"
+
+
+@pytest.mark.parametrize("module", [sd, sd.inspect, sd.testing, sd.tpu], ids=lambda module: module.__name__)
+def test_every_public_function_has_an_example(module: ModuleType) -> None:
+    functions = [thing for name in module.__all__ if inspect.isfunction(thing := getattr(module, name))]
+    assert functions
+    assert not [function.__name__ for function in functions if ">>>" not in (function.__doc__ or "")]
 
 
 def test_constants_that_pages_name_are_in_the_modules_they_name() -> None:

@@ -9,6 +9,7 @@ Options: `rows`, `columns` (cells at most) and `memory` (slots of the buffer sho
 
 from __future__ import annotations
 
+import html
 from typing import Any, ClassVar
 
 from docutils import nodes
@@ -19,7 +20,7 @@ from strided.inspect import svg
 
 
 class LayoutPicture(Directive):
-    """The picture of one shape, as SVG inside the page, so that it takes the page's colours."""
+    """The picture of one shape under its text, as SVG inside the page, so that it takes the page's colours."""
 
     required_arguments = 1
     final_argument_whitespace = True
@@ -37,7 +38,8 @@ class LayoutPicture(Directive):
             max_columns=self.options.get("columns", 16),
             memory=self.options.get("memory", 32),
         )
-        return [nodes.raw("", f'<div class="layout-picture">{picture}</div>', format="html")]
+        caption = f"<figcaption><code>{html.escape(text)}</code></figcaption>"
+        return [nodes.raw("", f'<figure class="layout-picture">{caption}{picture}</figure>', format="html")]
 
 
 class NotebookValue(Directive):

@@ -52,13 +52,18 @@ class LayoutArray(Methods, Interchange, Operators, Views, Indexing):
     ------
     NotationError
         The text is not a shape.
+    LayoutError
+        The shape has a dimension of unknown size.
     BufferSizeError
-        The buffer is too short, or longer than rounding up to 512, 1024 or 4096 bytes explains.
+        The buffer is too short, or ends beyond the next multiple of 4096 bytes; the offset lies outside of it.
     UnsupportedError
         A tuple, token or opaque shape; a width of elements that cannot be read; a split layout.
+    ValueError
+        Another `bitorder`.
 
     Examples
     --------
+    >>> import numpy as np
     >>> import strided as sd
     >>> raw = bytes([0, 3, 1, 4, 6, 9, 7, 10, 2, 5, 255, 255, 8, 11, 255, 255])
     >>> a = sd.LayoutArray(raw, "u8[4,3]{0,1:T(2,2)}")

@@ -156,6 +156,8 @@ def read_dump(origin: Any, kind: str | None = None, *, max_bytes: int | None = N
         Broken, or not of that kind.
     UnsupportedError
         A kind that has no reader here; says what to do instead.
+    OSError
+        The file cannot be opened.
     ValueError
         `kind` is unknown.
 

@@ -127,6 +127,8 @@ def explain(shape: AnyShape | str, index: Sequence[int] | int) -> Explanation:
     ------
     IndexError
         The index is out of bounds, or does not have one integer for each dimension.
+    NotationError, LayoutError, UnsupportedError
+        The shape is no array, or has no addresses.
 
     >>> print(explain("bf16[17,300]{1,0:T(8,128)(2,1)}", (9, 200)))
     bf16[17,300]{1,0:T(8,128)(2,1)}

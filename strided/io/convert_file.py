@@ -154,7 +154,9 @@ def convert_file(
     OSError
         The target cannot be written, or is the source; an earlier file stays. FileExistsError without `overwrite`.
     UnsupportedError
-        The target's name is that of another format.
+        The target's name is that of another format; raw bytes without a shape; a tuple.
+    NotationError
+        The text is no shape or no layout.
     BufferSizeError
         The source does not have its shape's size, or was truncated meanwhile.
     DumpError

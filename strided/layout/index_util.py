@@ -137,10 +137,15 @@ class Addressing:
         return offsets if offsets.shape == shape else np.broadcast_to(offsets, shape).copy()
 
     def bit_offset_of(self, index: Any) -> Any:
-        """Offset of an element from the start of the buffer, in bits: byte ``bits // 8``, bit ``bits % 8``.
+        """Offset of an element from the first slot of the buffer, in bits: byte ``bits // 8``, bit ``bits % 8``.
 
-        Elements below eight bits fill a byte from its low bits up. Arguments and errors as for `offset_of`; besides,
-        UnsupportedError for arrays whose bit offsets do not fit 64 bits.
+        Elements below eight bits fill a byte from its low bits up. A prefix of dynamic sizes, ``M(n)``, is not counted.
+        Arguments and errors as for `offset_of`; besides, UnsupportedError for arrays whose bit offsets do not fit 64
+        bits.
+
+        >>> from strided import parse
+        >>> parse("s4[10]{0:E(4)}").bit_offset_of((5,))
+        20
         """
         offsets, bits = self.offset_of(index), self.element_bits
         if isinstance(offsets, np.ndarray) and offsets.max(initial=0) > INT64_MAX // bits:

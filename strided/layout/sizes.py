@@ -53,7 +53,16 @@ class Sizes:
 
 
 def sizes(shape: Shape | str) -> Sizes:
-    """The sizes of a shape's buffer.
+    """The sizes of a shape's buffer, in elements, bits and bytes.
+
+    Parameters
+    ----------
+    shape : str or Shape
+
+    Raises
+    ------
+    NotationError, LayoutError, UnsupportedError
+        The shape is no array, or its size is not known.
 
     >>> s = sizes("bf16[17,300]{1,0:T(8,128)(2,1)}")
     >>> s.total_bytes, s.value_bytes, round(s.padding_share, 3), s.padded_dimensions

@@ -62,7 +62,7 @@ def diff(
     Raises
     ------
     ValueError
-        The shapes differ, or a tolerance is negative.
+        The shapes differ, or a tolerance or `limit` is negative.
     UnsupportedError
         XLA has no such element type, raw bytes come without a shape, or a whole dump folder is given;
         `strided.diagnosis.difference.diff_dumps` compares two of them.

@@ -48,6 +48,18 @@ def diff_dumps(
         A negative tolerance.
     DumpError
         Neither folder holds a program.
+
+    Examples
+    --------
+    >>> import os, tempfile, numpy as np, strided as sd
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     for run, result in (("a", 3), ("b", 4)):
+    ...         os.mkdir(os.path.join(folder, run))
+    ...         name = os.path.join(folder, run, "module_0000.jit_f.snapshot.1.pb")
+    ...         sd.write_snapshot(name, [np.int8([1, 2])], np.int8(result))
+    ...     found = diff_dumps(sd.open_dump(os.path.join(folder, "a")), sd.open_dump(os.path.join(folder, "b")))
+    >>> [(value.name, value.equal) for value in found.values]
+    [('jit_f/argument0', True), ('jit_f/result0', False)]
     """
     for name, given in (("a", a), ("b", b)):
         if not isinstance(given, Dump):

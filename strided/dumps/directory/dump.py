@@ -182,6 +182,16 @@ def open_dump(directory: str | os.PathLike[str], *, mapped: bool = True) -> Dump
     ------
     OSError
         The folder cannot be listed, or not searched.
+
+    Examples
+    --------
+    >>> import os, tempfile, numpy as np, strided as sd
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     name = os.path.join(folder, "module_0000.jit_f.snapshot.1.pb")
+    ...     sd.write_snapshot(name, [np.int8([1, 2])], np.int8(3))
+    ...     dump = sd.open_dump(folder)
+    ...     list(dump), dump["jit_f/argument0"].tolist()
+    (['jit_f/argument0', 'jit_f/result0'], [1, 2])
     """
     path = Path(directory)
     with os.scandir(path) as entries:

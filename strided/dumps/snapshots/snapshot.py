@@ -133,7 +133,7 @@ class Snapshot:
     path : str or None
         The file; None for bytes.
     form : str
-        One of `FORMS`, such as ``"HloSnapshot"``.
+        One of those that `read_snapshot` takes, such as ``"HloSnapshot"``.
     platform : str
         Where it ran; most writers leave it empty.
     """
@@ -319,9 +319,10 @@ def read_snapshot(
     Parameters
     ----------
     origin : path or buffer
-        Gzip is undone.
+        Gzip and Zstandard are undone.
     form : str, optional
-        One of `FORMS`, if the content misleads.
+        What it is, if the content misleads: ``"HloSnapshot"``, ``"HloUnoptimizedSnapshot"``, ``"delimited
+        HloUnoptimizedSnapshot"``, ``"HloSnapshot text"`` or ``"HloUnoptimizedSnapshot text"``.
     max_bytes : int, optional
         Limit for compressed contents; by default 1 GiB for text, 2 GiB for anything else.
     mapped : bool, optional
@@ -334,6 +335,8 @@ def read_snapshot(
         No snapshot, or a damaged one. A damaged value leaves the others readable.
     OSError
         The file cannot be opened.
+    ValueError
+        `form` is none of these.
 
     Examples
     --------
