@@ -20,7 +20,10 @@ Indexing raises NumPy's own exceptions in NumPy's words.
 from __future__ import annotations
 
 import os
+import sys
+import warnings
 from functools import partial
+from types import FrameType
 
 from strided.escape import in_columns, visible
 
@@ -28,6 +31,8 @@ from strided.escape import in_columns, visible
 _LONGEST_MESSAGE = 2000
 #: Characters shown of a text on either side of the error.
 _EXCERPT = 60
+#: Where the files of this package lie.
+_PACKAGE = os.path.join(os.path.dirname(__file__), "")
 
 
 class StridedError(Exception):
@@ -129,6 +134,18 @@ class NotationWarning(StridedWarning):
 
 class DumpWarning(StridedWarning):
     """Parts of a dump that were not understood, kept as text."""
+
+
+def warn(message: str, kind: type[Warning]) -> None:
+    """Warn of the line that called into this package, however deep in it this is called."""
+    frame: FrameType | None = sys._getframe(1)
+    depth = level = 2
+    while frame is not None:
+        depth += 1
+        if frame.f_code.co_filename.startswith(_PACKAGE):
+            level = depth
+        frame = frame.f_back
+    warnings.warn(message, kind, stacklevel=level)
 
 
 def excerpt(text: str, position: int | None) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from strided.arrays.buffers import extent
 from strided.arrays.layout_array import LayoutArray, map_array
 from strided.errors import BufferSizeError, DumpError, UnsupportedError
-from strided.files.magic import HEAD_BYTES, NPY_MAGIC, format_of
+from strided.files.magic import HEAD_BYTES, NPY_MAGIC
 from strided.files.regular import open_regular, read_exactly
 from strided.io.remote import RemoteArray, is_url
 from strided.layout import AnyShape, Shape
@@ -162,10 +162,7 @@ def _located(text: str, mode: str) -> tuple[str, Shape, int]:
         raise UnsupportedError(f"{path} holds one array, which has no name: leave ':{name}' out")
     if name is not None:
         raise UnsupportedError(f"{path} holds no arrays by name that can be mapped; strided.read_dump reads a dump")
-    known = format_of(head, size)
-    if known is not None:
-        raise UnsupportedError(f"{path} is {known.name}: {known.advice}")
-    raise no_shape(path)
+    raise no_shape(path, head, size)
 
 
 def _header_without_type(path: str | os.PathLike[str]) -> NpyHeader | None:

@@ -20,9 +20,10 @@ import numpy as np
 import pytest
 
 import strided as sd
-from strided import cli, kernels
+from strided import cli, inspect, kernels
 from strided.cli import group
 from strided.demo import SHAPE, expected, sample
+from strided.io.convert_file import write_arrays
 from tests import paths
 from tests.thinned import thinned
 
@@ -187,6 +188,17 @@ def test_a_list_as_an_index_selects_rows(run: Run, tmp_path: Path) -> None:
     assert run("show", path, "[1, 2]")[1].startswith("[[ 4  5  6  7]\n [ 8  9 10 11]]\n\nshape (2, 4), int32\n")
     assert run("show", path, "1, 2")[1] == "6\n"
     assert run("show", path, "[1, :2]")[1].startswith("[4 5]\n")
+
+
+def test_of_a_huge_array_only_what_is_shown_is_read(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "x.zarr"
+    write_arrays({"x": np.zeros(3, np.float32)}, path, None, overwrite=False)
+    found = json.loads((path / "zarr.json").read_text())
+    (path / "zarr.json").write_text(json.dumps(found | {"shape": [10**15]}))
+    code, out, err = run("show", path)
+    assert (code, err) == (0, "")
+    assert out.startswith("[0. 0. 0. ... 0. 0. 0.]\n")
+    assert out.endswith("\n--stats reads all 1,000,000,000,000,000 values for extremes and mean\n")
 
 
 def test_show_counts_what_is_not_finite(run: Run, tmp_path: Path) -> None:
@@ -563,6 +575,18 @@ def test_errors_are_one_or_two_lines(run: Run, dump: Path, arguments: tuple[str,
     assert words in err
     assert 1 <= err.count("\n") <= 2
     assert sorted(dump.parent.iterdir()) == before
+
+
+@pytest.mark.parametrize(("told", "words"), [((), "the input ends too early"), (("x.bin is cut",), "x.bin is cut")])
+def test_an_input_that_ends_early_is_no_interruption(
+    run: Run, dump: Path, monkeypatch: pytest.MonkeyPatch, told: tuple[str, ...], words: str
+) -> None:
+    def end(*_: object, **__: object) -> None:
+        raise EOFError(*told)
+
+    monkeypatch.setattr(inspect, "statistics", end)
+    code, _, err = run("show", dump, SHAPE)
+    assert (code, err) == (2, f"strided: {words}\n")
 
 
 @pytest.mark.parametrize("columns", [30, 80])

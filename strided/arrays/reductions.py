@@ -7,7 +7,6 @@ precision across blocks; for shorter types see `wide_sums`.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
@@ -30,6 +29,7 @@ from strided.arrays.partials import (
     merged_moments,
     merged_sums,
 )
+from strided.errors import warn
 from strided.layout.element_types import is_builtin
 
 #: Arrays of at least this many bytes of values are read block by block; of smaller ones NumPy reduces a converted copy.
@@ -180,7 +180,7 @@ def _sum_of(q: ReductionCall, *, skip: bool = False) -> Array:
 def _mean_of(q: ReductionCall, *, skip: bool = False) -> Array:
     count, total = q.reduced(Reduction(partial(block_sum, work=q.work, skip=skip), merged_sums, itemsize=q.itemsize))
     if not np.all(count):
-        warnings.warn("Mean of empty slice", RuntimeWarning, stacklevel=5)
+        warn("Mean of empty slice", RuntimeWarning)
     if not skip:
         return np.true_divide(total, count)
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -195,7 +195,7 @@ def _var_of(q: ReductionCall, *, skip: bool = False) -> Array:
         np.subtract(mean[lost], mean[lost])  # infinite elements less their mean, of which NumPy tells
     freedom = count - q.ddof
     if np.any(freedom <= 0):
-        warnings.warn("Degrees of freedom <= 0 for slice" + "." * skip, RuntimeWarning, stacklevel=5)
+        warn("Degrees of freedom <= 0 for slice" + "." * skip, RuntimeWarning)
     if not skip:
         return np.true_divide(squares, np.maximum(freedom, 0))
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -210,7 +210,7 @@ def _extreme_of(q: ReductionCall, *, ufunc: np.ufunc) -> Array:
 def _extreme_number_of(q: ReductionCall, *, ufunc: np.ufunc) -> Array:
     found = _extreme_of(q, ufunc=ufunc)
     if np.any(found != found):
-        warnings.warn("All-NaN slice encountered", RuntimeWarning, stacklevel=5)
+        warn("All-NaN slice encountered", RuntimeWarning)
     return found
 
 

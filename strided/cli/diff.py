@@ -42,7 +42,7 @@ from strided.dumps.directory.dump import Dump
 from strided.errors import UnsupportedError
 from strided.escape import visible
 from strided.io.containers import split_name
-from strided.io.file_array import NoShapeError
+from strided.io.file_array import NoShapeError, OtherFormatError
 from strided.io.remote import is_url
 from strided.layout import AnyShape, Shape
 from strided.layout.element_types import element_type_of_dtype
@@ -136,7 +136,7 @@ def _two_arrays(names: list[tuple[str, str | None]], reading: Reading) -> list[A
     first, second = sorted(names, key=lambda each: _is_stream(each[0]))  # which cannot be read a second time
     try:
         one = _opened(*first, given, reading)
-    except NoShapeError:
+    except (NoShapeError, OtherFormatError):
         other = _opened(*second, given, reading)
         one = _opened(*first, _shape_of(other), reading)
     else:

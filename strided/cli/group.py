@@ -83,6 +83,8 @@ class Commands(click.Group):
                 sys.stdout.flush()
         except Ended as ended:
             sys.exit(128 + ended.args[0])
+        except EOFError as error:  # click takes it for the end of what somebody types
+            raise click.ClickException(str(error) or "the input ends too early") from error
         except BrokenPipeError:
             _discard_output()
         except OSError as error:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 from pathlib import Path
@@ -16,11 +15,9 @@ from strided.cli.options import file_names, fitted, kind
 from strided.cli.programs import is_about_memory
 from strided.errors import DumpError, UnsupportedError
 from strided.escape import counted, visible
-from strided.files.compressed import expander_of
-from strided.files.magic import HEAD_BYTES, Format, format_of
 from strided.files.regular import open_regular
 from strided.io.containers import name_of, open_container, split_name
-from strided.io.file_array import NoShapeError, open_file
+from strided.io.file_array import OtherFormatError, open_file
 from strided.io.npy import read_npy_header, refuse_short, shape_of_npy
 from strided.io.zarr_store import ZarrStore, is_zarr
 
@@ -86,9 +83,12 @@ def _of_file(path: str, kind: str | None) -> tuple[str, dict[str, Any]]:
                 shape = f"unreadable: {error}"
             return visible(f"{path}: {shape}"), {"arrays": [_facts(Path(path).stem, shape)]}
         file.seek(0)
-        with contextlib.suppress(NoShapeError, UnsupportedError), open_file(file, path, None) as array:
-            return visible(f"{path}: {array.xla_shape}"), {"arrays": [_facts(name_of(path), array.xla_shape)]}
-    content = _content(path, kind)
+        try:
+            with open_file(file, path, None) as array:
+                return visible(f"{path}: {array.xla_shape}"), {"arrays": [_facts(name_of(path), array.xla_shape)]}
+        except UnsupportedError as error:
+            refusal = error
+    content = _content(path, kind, refusal)
     arrays = named_arrays(content)
     head = visible(f"{path}: {str(content).strip('<>')}") if arrays else visible(str(content), keep="\n")
     text, facts = _listed(head, {name: arrays.shape(name) for name in arrays})
@@ -105,16 +105,16 @@ def _why_no_results(content: Any) -> str | None:
         return error.message
 
 
-def _content(path: str, kind: str | None) -> Any:
-    """What a file of a dump holds. UsageError for one without arrays that another command reads."""
+def _content(path: str, kind: str | None, refusal: UnsupportedError) -> Any:
+    """What a file of a dump holds; `refusal` says why it is no array. UsageError for what another command reads."""
     from strided.dumps.detect import recognise
     from strided.dumps.hlo.text import SeveralModulesError
 
     found = kind or recognise(path)
     if kind is None and is_rest_of_snapshot(Path(path).name, found):
         kind = "snapshot"
-    elif found == "binary" and (known := _other_format(path)) is not None:
-        raise click.UsageError(f"{path} is {known.name}: {known.advice}")
+    elif found == "binary" and isinstance(refusal, OtherFormatError):
+        raise refusal
     elif found in ("memory report", "text") and is_about_memory(path):
         raise click.UsageError(f"{path} is a text about memory, and holds no arrays: 'strided memory' reads it")
     try:
@@ -123,13 +123,6 @@ def _content(path: str, kind: str | None) -> Any:
         raise click.UsageError(
             f"{path} holds several programs, and no arrays: 'strided hlo --module N' lists the values of one"
         ) from None
-
-
-def _other_format(path: str) -> Format | None:
-    """The format of a file that is not read here; None for compressed data, whatever they are, and raw bytes."""
-    with open_regular(path) as file:
-        head = file.read(HEAD_BYTES)
-        return None if expander_of(head) else format_of(head, os.fstat(file.fileno()).st_size)
 
 
 def _listed(head: str, shapes: dict[str, Any]) -> tuple[str, dict[str, Any]]:

@@ -165,7 +165,9 @@ class Reading:
                 file_array.open_file(file, label, shape, otherwise=otherwise, **options)
             )
         except BufferSizeError as error:
-            raise click.UsageError(f"{error}{_advice(error)}") from None
+            # A file that says its own shape was cut, or is damaged.
+            advice = "" if shape is None and otherwise is None else _advice(error)
+            raise click.UsageError(f"{error}{advice}") from None
         except UnsupportedError:
             # .npy files may hold types that XLA lacks.
             if shape is not None or ending(label) != ".npy" or (array := strided.load_npy(label)).dtype.kind == "V":

@@ -25,6 +25,9 @@ from strided.cli.options import (
     width,
 )
 
+#: Elements of the largest array that is read as a whole without being asked: no device holds more, sparse files may.
+_MOST_SUMMARISED = 1 << 36
+
 
 # An index may begin with a minus sign, which click would take for an option's.
 @click.command(
@@ -57,7 +60,7 @@ def show(
     """Show the values of an array.
 
     It lies in a raw buffer, a .npy, .npz, .safetensors or .zarr file, a snapshot or a dump folder. Extremes and mean
-    are shown too.
+    are shown too, unless there are too many values to read.
     """
     if wrong := [operand for operand in operands if operand.startswith("--")]:
         known = [name for option in context.command.params for name in option.opts if name.startswith("--")]
@@ -98,4 +101,6 @@ def show(
                 if not isinstance(values, np.generic):
                     click.echo(f"\nshape {tuple(values.shape)}, {values.dtype.name}")
                     if forms.are_numbers(values.dtype):
-                        click.echo(fitted(str(summary())))
+                        is_read = values.size <= _MOST_SUMMARISED
+                        unread = f"--stats reads all {values.size:,} values for extremes and mean"
+                        click.echo(fitted(str(summary()) if is_read else unread))

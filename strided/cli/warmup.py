@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import gc
 import time
-import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import click
 
 from strided import kernels
-from strided.errors import StridedWarning
+from strided.errors import StridedWarning, warn
 
 
 @contextmanager
@@ -39,7 +38,7 @@ def warmup() -> None:
             kernels.load(name)
     click.echo(f"{len(kernels.HOMES)} kernels are ready ({time.perf_counter() - start:.1f} s)")
     if kernels.kernel_of(name).folder() is None:
-        warnings.warn(
+        warn(
             "what was compiled is not kept: STRIDED_CACHE is 0, or no folder can be written (set NUMBA_CACHE_DIR)",
             StridedWarning,
         )

@@ -153,10 +153,16 @@ class NoShapeError(UnsupportedError):
     """Raw bytes without a shape."""
 
 
-def no_shape(name: str, head: bytes = b"", size: int = 0) -> NoShapeError:
-    """The error for raw bytes without a shape; `head` and `size`, if they are known, tell other formats from them."""
+class OtherFormatError(UnsupportedError):
+    """Bytes without a shape that begin as those of a format that is not read here; also no bytes at all."""
+
+
+def no_shape(name: str, head: bytes, size: int) -> NoShapeError | OtherFormatError:
+    """The error for bytes without a shape, `size` of them, that begin with `head`."""
+    if not size:
+        return OtherFormatError(f"{name} is empty")
     if (known := format_of(head, size)) is not None:
-        return NoShapeError(f"{name} is {known.name}: {known.advice}")
+        return OtherFormatError(f"{name} is {known.name}: {known.advice}")
     return NoShapeError(
         f"raw bytes do not say what they are: give the shape of {name}, as in 'bf16[17,300]{{1,0:T(8,128)(2,1)}}'"
     )

@@ -11,9 +11,11 @@ written here name the type in a comment, in the padding of the header::
 from __future__ import annotations
 
 import ast
+import contextlib
 import math
 import os
 import re
+import warnings
 from collections.abc import Sequence
 from typing import Any, BinaryIO, Literal, NamedTuple
 
@@ -33,6 +35,8 @@ _ALIGNMENT = 64
 #: The longest header that is read, in bytes; NumPy's own limit.
 _LONGEST_HEADER = 10_000
 _LONG = re.compile(r"(?<=\d)L(?=[,)])")
+#: What Python may warn of in a literal: escapes that are none, and numbers that run into words.
+_WARNED_OF = re.compile(r"\\|\d[a-z]", re.IGNORECASE)
 _COMMENT = re.compile(rb"#\s*(\w+)\s*$")
 
 
@@ -91,10 +95,10 @@ def load_npy(
     if header.dtype.hasobject:
         raise ValueError(f"{shown} holds Python objects, which are not read: unpickling runs code")
     try:
-        array: npt.NDArray[Any] = np.load(path, mmap_mode=mmap_mode, allow_pickle=False)
+        array = _values(path, header, mmap_mode)
     except (OSError, MemoryError):
         raise
-    except Exception as error:  # NumPy evaluates the header as Python
+    except Exception as error:  # NumPy makes an array of whatever the header says
         raise ValueError(f"{shown} is no .npy file, or a damaged one: {visible(str(error), 200)}") from error
     name = element_type or (header.type_name if array.dtype.kind == "V" else None)
     if name is None:
@@ -109,6 +113,18 @@ def load_npy(
     if not is_bits and array.dtype.kind != "V":
         raise ValueError(f"{shown} holds {array.dtype}, not {name}: leave element_type out, and convert with astype")
     return array.view(dtype)
+
+
+def _values(
+    path: str | os.PathLike[str], header: NpyHeader, mmap_mode: Literal["r", "r+", "c"] | None
+) -> npt.NDArray[Any]:
+    """The values behind a header, as `numpy.load` gives them, which would read the header again."""
+    dimensions, order = header.dimensions, header.order
+    if mmap_mode is not None:
+        return np.memmap(path, header.dtype, mmap_mode, header.offset, dimensions, order)
+    with open_regular(path) as file:
+        file.seek(header.offset)
+        return np.fromfile(file, header.dtype, math.prod(dimensions)).reshape(dimensions, order=order)
 
 
 def _checked_header(path: str | os.PathLike[str]) -> NpyHeader:
@@ -141,6 +157,11 @@ class NpyHeader(NamedTuple):
     offset: int
 
     @property
+    def order(self) -> Literal["C", "F"]:
+        """The order of the dimensions, in NumPy's words."""
+        return "F" if self.fortran_order else "C"
+
+    @property
     def layout(self) -> Layout:
         """The order of the dimensions."""
         rank = len(self.dimensions)
@@ -169,7 +190,8 @@ def read_npy_header(file: BinaryIO, path: str | None = None) -> NpyHeader:
         raise DumpError(f"a .npy header of {size} bytes, of which the file has {len(text)}", path=path)
     try:
         found = _literal(text.decode("utf-8" if start[6] == 3 else "latin-1").strip(), is_old=start[6] < 3)
-        dtype, dimensions, fortran = np.dtype(found["descr"]), found["shape"], found["fortran_order"]
+        dtype = np.lib.format.descr_to_dtype(found["descr"])
+        dimensions, fortran = found["shape"], found["fortran_order"]
         if not (type(dimensions) is tuple and all(type(n) is int and 0 <= n < 1 << 63 for n in dimensions)):
             raise ValueError("its shape is none")
         if type(fortran) is not bool or len(found) != 3:
@@ -184,8 +206,11 @@ def _literal(text: str, *, is_old: bool) -> Any:
 
     Python 2 wrote long integers as ``3L``, in files that may be so old.
     """
+    # Filters are those of all threads, so they are left alone for what NumPy writes.
+    quietly = warnings.catch_warnings(action="ignore") if _WARNED_OF.search(text) else contextlib.nullcontext()
     try:
-        return ast.literal_eval(text)
+        with quietly:
+            return ast.literal_eval(text)
     except ValueError:
         raise ValueError("it is no literal of Python") from None
     except SyntaxError:

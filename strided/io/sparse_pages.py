@@ -11,6 +11,7 @@ import contextlib
 import math
 import mmap
 import os
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
@@ -38,6 +39,9 @@ GAP_BYTES = 4096
 _LONG_RUN_BYTES = 512
 #: Bytes that a thread reads at a time.
 _PART_BYTES = 1 << 22
+#: Most of the memory is never used and should not count as committed: files may be larger than all there is. Python
+#: 3.11 has no name for that.
+_NO_RESERVE = getattr(mmap, "MAP_NORESERVE", 0x4000 if sys.platform == "linux" else 0)
 #: The most runs that are listed from the steps of a plan.
 _MOST_RUNS = 1 << 20
 
@@ -55,9 +59,8 @@ class Pages:
         self._renew()
 
     def _renew(self) -> None:
-        if hasattr(mmap, "MAP_NORESERVE"):
-            # Most of it is never used and should not count as committed.
-            flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | mmap.MAP_NORESERVE
+        if _NO_RESERVE:
+            flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _NO_RESERVE
             self._memory = mmap.mmap(-1, self._size, flags=flags)
         else:
             self._memory = mmap.mmap(-1, self._size)

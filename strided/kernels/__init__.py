@@ -17,7 +17,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from strided.errors import StridedWarning
+from strided.errors import StridedWarning, warn
 from strided.kernels import beside
 from strided.runtime import limits
 
@@ -125,16 +125,11 @@ def is_ready(name: str) -> bool:
         # A finalizer or a signal's handler may convert in the thread that loads one: it cannot wait for itself.
         return not beside.is_loading()
     if (error := _compiler.failed.pop(name, None)) is not None:
-        _warn(error)
+        warn(
+            f"kernels cannot be compiled, so NumPy converts instead, several times as slowly: {error!r}", StridedWarning
+        )
     _compiler.ask(name)
     return name in _loaded
-
-
-def _warn(error: Exception) -> None:
-    import warnings
-
-    text = f"kernels cannot be compiled, so NumPy converts instead, several times as slowly: {error!r}"
-    warnings.warn(text, StridedWarning)
 
 
 def kernel_of(name: str) -> Any:

@@ -17,12 +17,11 @@ time.
 from __future__ import annotations
 
 import re
-import warnings
 from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, TypeVar
 
-from strided.errors import LayoutError, NotationError, NotationWarning, UnsupportedError, excerpt
+from strided.errors import LayoutError, NotationError, NotationWarning, UnsupportedError, excerpt, warn
 from strided.escape import counted
 from strided.layout import UNBOUNDED, AnyShape, BufferShape, FieldError, Layout, Shape, TupleShape
 from strided.layout.element_types import ELEMENT_TYPES, MAX_NDIM, question_after_type
@@ -161,7 +160,7 @@ _remembered = lru_cache(maxsize=1024)(_read)
 
 
 def _warn(message: str, text: str, position: int) -> None:
-    warnings.warn(f"{message}; read as XLA reads it{excerpt(text, position)}", NotationWarning, stacklevel=3)
+    warn(f"{message}; read as XLA reads it{excerpt(text, position)}", NotationWarning)
 
 
 def parse_prefix(text: str, pos: int = 0, *, lenient: bool = False) -> tuple[AnyShape, int]:

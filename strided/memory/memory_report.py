@@ -5,7 +5,6 @@ from __future__ import annotations
 import operator
 import os
 import re
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -20,7 +19,7 @@ from strided.dumps.directory.programs import Program
 from strided.dumps.hlo import Module, read_hlo
 from strided.dumps.hlo.mlir import refuse_bytecode
 from strided.dumps.source import BYTE_ORDER_MARK, PROBE_BYTES, is_text, open_head, open_source, refuse_utf16
-from strided.errors import DumpError, DumpWarning, UnsupportedError
+from strided.errors import DumpError, DumpWarning, UnsupportedError, warn
 from strided.memory.cures import with_cures
 from strided.memory.from_assignment import report_from_assignment
 from strided.memory.from_module import report_from_module
@@ -152,7 +151,7 @@ class Material:
         if errors and self.is_empty():
             raise errors[0]
         for error in errors:
-            warnings.warn(f"left out: {error}", DumpWarning, stacklevel=2)
+            warn(f"left out: {error}", DumpWarning)
 
     def _weight(self, program: Program) -> int:
         """How much memory a program takes, by the total that is found first; 0 if nothing says it."""

@@ -88,6 +88,7 @@ TRIES = {
     "device": (("show", "/dev/zero", "f32[3]"), "/dev/zero: a character device; only regular files are read"),
     "array as memory": (("memory", "x.npy"), "is no HLO, no buffer assignment and no text about memory"),
     "nothing to show": (("show", "empty.bin"), "empty.bin is empty"),
+    "nothing to show in gzip": (("show", "empty.bin.gz"), "empty.bin.gz is empty"),
     "nothing to list": (("ls", "empty.bin"), "empty.bin is empty"),
     "nothing as HLO": (("hlo", "empty.bin"), "empty.bin is empty"),
     "nothing as memory": (("memory", "empty.bin"), "empty.bin is empty"),
@@ -125,6 +126,10 @@ TRIES = {
         ("ls", "half.npy"),
         "half.npy: a damaged .npy file: an array of shape (5, 131) in 500 bytes",
     ),
+    "half of a .npy file, shown": (
+        ("show", "half.npy"),
+        "half.npy: f32[5,131]{1,0} takes 2620 bytes, but the buffer has 500\n",
+    ),
     "half of a header": (
         ("ls", "half.safetensors"),
         "half.safetensors: a header of 120 bytes, of which the file has 42",
@@ -134,6 +139,8 @@ TRIES = {
     "xz": (("show", "x.npy.xz"), "x.npy.xz is xz data: expand it first"),
     "an archive in gzip": (("show", "x.npz.gz"), "x.npz.gz is a zip archive: "),
     "HDF5": (("ls", "x.h5"), "x.h5 is an HDF5 file: h5py reads it"),
+    "HDF5 in gzip": (("ls", "x.h5.gz"), "x.h5.gz is an HDF5 file: h5py reads it"),
+    "HDF5 as values": (("identify", "x.bin", "--like", "x.h5"), "x.h5 is an HDF5 file: h5py reads it"),
     "name where all are listed": (("ls", "w.safetensors:b"), "ls lists all arrays of w.safetensors: leave ':b' out"),
     "glob that found nothing": (("ls", "*.pb"), "No such file"),
     "glob of several": (("convert", "x.npy", "y.npy", "out.npy"), "2 arrays: name one of them"),
@@ -155,6 +162,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "x.npy.gz").write_bytes(gzip.compress((tmp_path / "x.npy").read_bytes()))
     (tmp_path / "x.csv").write_text("1,2\n3,4\n")
     (tmp_path / "empty.bin").touch()
+    (tmp_path / "empty.bin.gz").write_bytes(gzip.compress(b""))
     (tmp_path / "m.txt").write_text("HloModule m\n\nENTRY main {\n  ROOT p = f32[3]{0} parameter(0)\n}\n")
     module = (tmp_path / "m.txt").read_text()
     (tmp_path / "two.txt").write_text(f"{module}\n{module.replace('HloModule m', 'HloModule n')}")
@@ -176,6 +184,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "x.npz.gz").write_bytes(gzip.compress((tmp_path / "x.npz").read_bytes()))
     (tmp_path / "x.npz").unlink()
     (tmp_path / "x.h5").write_bytes(b"\x89HDF\r\n\x1a\n" + bytes(100))
+    (tmp_path / "x.h5.gz").write_bytes(gzip.compress((tmp_path / "x.h5").read_bytes()))
     return tmp_path
 
 

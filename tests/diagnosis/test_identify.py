@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -463,6 +464,17 @@ def test_a_claim_that_counted_values_cannot_refute_stands() -> None:
     assert found.verdict == "likely"
     assert named(found) == {"f32[17,300]{0,1}"}
     assert "as claimed; 1 other fits about as well" in str(found)
+
+
+def test_a_large_file_takes_little_memory(tmp_path: Path) -> None:
+    with open(tmp_path / "x.bin", "wb") as file:
+        file.truncate(64 << 20)
+    tracemalloc.start()
+    try:
+        assert identify(tmp_path / "x.bin", "u8[8192,8192]").verdict == "tied"
+        assert tracemalloc.get_traced_memory()[1] < 64 << 20
+    finally:
+        tracemalloc.stop()
 
 
 def test_files_of_other_formats_are_noted() -> None:

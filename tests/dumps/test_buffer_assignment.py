@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import gzip
 import json
+import time
 import warnings
 from collections import Counter
 from functools import partial
@@ -17,6 +18,7 @@ from hypothesis import strategies as st
 
 from strided.arrays.layout_array import LayoutArray
 from strided.dumps.buffer_assignment.assignment import BufferAssignment, read_allocations
+from strided.dumps.buffer_assignment.values import Allocation
 from strided.errors import DumpError, DumpWarning
 from tests import paths
 from tests.protos import serialized
@@ -69,6 +71,16 @@ def test_text_and_proto_agree(name):
         for mine, theirs in zip(one.values, other.values, strict=True):
             for name in ("id", "label", "offset", "size", "shape", "memory_space"):
                 assert getattr(mine, name) == getattr(theirs, name)
+
+
+def test_a_parameter_of_many_parts_is_gathered_about_as_fast_as_they_are_sorted():
+    parts = [Allocation(k, 8, parameter_number=1, parameter_shape_index=(k,)) for k in reversed(range(20_000))]
+    start = time.process_time()
+    ordered = sorted(parts, key=lambda one: one.parameter_shape_index)
+    sorted_at = time.process_time()
+    found = BufferAssignment(tuple(parts)).parameters
+    assert time.process_time() - sorted_at < 100 * (sorted_at - start) + 0.1
+    assert found == {1: tuple(ordered)}
 
 
 def test_protos_tell_aliases_and_what_is_alive_at_the_peak():

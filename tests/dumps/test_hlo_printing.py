@@ -319,6 +319,8 @@ def test_one_device_without_a_number() -> None:
     alone = {"type": 1, "tile_assignment_devices": [-1]}
     assert sharding(**alone) == "{maximal device=-1}"
     assert sharding(tuple_of(F32, F32), type=2, tuple_shardings=[alone, {}]) == "{{maximal device=-1}, {replicated}}"
+    nested = sharding(tuple_of(F32, F32), type=2, tuple_shardings=[alone, {"type": 2, "tuple_shardings": [{}]}])
+    assert nested.startswith("{/*"), "no text is that of a tuple in a tuple"
     with pytest.raises(DumpError, match="at least 0, found -2"):
         Sharding.from_proto(serialized("OpSharding", type=1, tile_assignment_devices=[-2]))
 

@@ -159,8 +159,9 @@ def test_one_instruction_alone_has_nothing_behind_it(more: str) -> None:
     with pytest.warns(sd.DumpWarning, match="lines were not understood"):
         module = read_hlo(f"{alone}{more}}}\n\n%f (p: f32[]) -> f32[] {{\n  ROOT p = f32[] parameter(0)\n}}\n")
     assert [one.name for one in module.computations] == ["f"]
-    with pytest.raises(sd.DumpError, match="no HLO computation"):  # the brace of the first line closes on the last one
-        read_hlo("  a = f32[] tanh(p), statistics={x=1\n  b = f32[] negate(a)\n}\n")
+    for indent in ("", "  "):  # the brace of the first line closes on the last one
+        with pytest.raises(sd.DumpError, match="line 1, column 1: no HLO computation"):
+            read_hlo(f"a = f32[] tanh(f32[] p), statistics={{x=1\n{indent}b = f32[] negate(a)\n}}\n")
 
 
 # ---- names -----------------------------------------------------------------------------------------------------------

@@ -333,6 +333,8 @@ def test_what_follows_the_attributes_stays_without_a_name() -> None:
         ("b = f32[] parameter()", "no parameter number"),
         ("b = f32[] parameter(-1)", "no parameter number"),
         ("b = f32[] parameter(0)", "a second parameter 0"),
+        ("b = f32[] abs(a), metadata={\n  c = f32[] abs(a)\n}", "another instruction begins inside its brackets"),
+        ("b = s32[2] constant({1,\n  c = s32[] constant(2)\n})", "another instruction begins inside its brackets"),
     ],
 )
 def test_damage_around_operands_is_told(statement: str, reason: str) -> None:

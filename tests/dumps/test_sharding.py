@@ -189,6 +189,13 @@ def test_a_tuple_has_an_element_for_each_leaf():
         sharding.slices((4,))
 
 
+def test_no_element_of_a_tuple_is_a_tuple():
+    """Text has no way to write it."""
+    inner = Sharding.parse("{{replicated}}").to_proto()
+    with pytest.raises(DumpError, match="OpSharding: a tuple has a sharding for each leaf, and none is a tuple again"):
+        Sharding.from_proto(serialized("OpSharding", type=2, tuple_shardings=[parsed("OpSharding", inner)]))
+
+
 def test_values_print_themselves_and_can_be_pickled():
     for row in RECORDED[:100]:
         sharding = Sharding.parse(row["text"])

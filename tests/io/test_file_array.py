@@ -627,3 +627,14 @@ def test_a_file_of_another_size_is_named(size: int, offset: int, mapped: bool, t
     with open(path, "rb") as file, pytest.raises(sd.BufferSizeError, match=words):
         with open_file(file, str(path), shape, offset=offset):
             pass
+
+
+@pytest.mark.skipif(os.name == "nt", reason="memory that is never used counts there")
+def test_a_file_larger_than_memory_is_read_in_part(tmp_path: Path) -> None:
+    with open(tmp_path / "x.bin", "w+b") as file:
+        file.truncate(1 << 40)
+        file.seek(5 << 20)
+        file.write(b"\7")
+        with open_file(file, "x.bin", f"u8[{1 << 20},{1 << 20}]") as array:
+            assert np.asarray(array[5, :3]).tolist() == [7, 0, 0]
+            assert array[-1, -1] == 0

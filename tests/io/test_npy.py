@@ -7,6 +7,7 @@ import pickle
 import tracemalloc
 import warnings
 from pathlib import Path
+from typing import Literal
 
 import ml_dtypes
 import numpy as np
@@ -136,6 +137,7 @@ HOSTILE_HEADERS = [
     b"{'descr': 3, 'fortran_order': False, 'shape': (1,), }",
     b"{'descr': '|O', 'fortran_order': False, 'shape': (1,), }",
     b"{[]: 1}",
+    b"{'descr': '\\d', 'fortran_order': False, 'shape': (1if 1else 2,), }",
     b"\x00",
     b"x" * 60000,
 ]
@@ -150,18 +152,29 @@ def test_damaged_headers_are_value_errors_and_nothing_is_allocated(tmp_path, hea
     (tmp_path / "x.npy").write_bytes(b"\x93NUMPY" + bytes((version, 0)) + count + header + bytes(40))
     tracemalloc.start()
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            with pytest.raises(
-                ValueError,
-                match=r"x\.npy((: | is )(no \.npy file|a damaged \.npy|a \.npy header of)| holds Python objects)",
-            ) as caught:
-                sd.load_npy(tmp_path / "x.npy", mmap_mode=mode)
+        with pytest.raises(
+            ValueError,
+            match=r"x\.npy((: | is )(no \.npy file|a damaged \.npy|a \.npy header of)| holds Python objects)",
+        ) as caught:
+            sd.load_npy(tmp_path / "x.npy", mmap_mode=mode)
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
     assert len(str(caught.value)) < 500
     assert peak < 1 << 24
+
+
+@pytest.mark.parametrize("mode", [None, "r"])
+@pytest.mark.parametrize("fields", [r"[('\d', '<f4')]", "[('a', '<i2'), ('', '|V2')]"])
+def test_records_are_read_as_numpy_does_but_without_its_warnings(
+    fields: str, mode: Literal["r"] | None, tmp_path: Path
+) -> None:
+    head = f"{{'descr': {fields}, 'fortran_order': True, 'shape': (3L,), }}".encode()
+    (tmp_path / "x.npy").write_bytes(b"\x93NUMPY\1\0" + len(head).to_bytes(2, "little") + head + bytes(range(12)))
+    found = sd.load_npy(tmp_path / "x.npy", mmap_mode=mode)
+    with warnings.catch_warnings(action="ignore"):
+        expected = np.load(tmp_path / "x.npy", mmap_mode=mode)
+    assert (type(found), found.dtype, found.tolist()) == (type(expected), expected.dtype, expected.tolist())
 
 
 def test_no_mode_writes_over_a_file(tmp_path: Path) -> None:

@@ -47,6 +47,21 @@ class Fit(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Feature:
+    """Numbers with mean 0, and what many fits ask of them: the sum of their squares, and their kurtosis."""
+
+    values: Floats
+    total: float
+    kurtosis: float
+
+    @classmethod
+    def of(cls, values: Floats) -> Feature:
+        total = float(values @ values)
+        kurtosis = float((values**4).mean()) / (total / len(values)) ** 2 if total else 0.0
+        return cls(values, total, kurtosis)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Slots:
     """Elements anywhere in the buffer, as one type reads it.
 
@@ -54,14 +69,14 @@ class Slots:
     ----------
     at : int64 array
         Which ones, counted in elements from the first whole one of the buffer on.
-    features : tuple of float64 arrays
+    features : tuple of Feature
         Ranks of the values, and of their magnitudes, with mean 0 and variance 1. Of signed values magnitudes alone.
     is_sparse : bool
         Whether they are too few to tell of rows: hardly two are of one row.
     """
 
     at: Table
-    features: tuple[Floats, ...]
+    features: tuple[Feature, ...]
     is_sparse: bool
 
     @classmethod
@@ -69,8 +84,9 @@ class Slots:
         """About `count` slots, and those at some `extra` bytes; none that hold a constant of padding."""
         bits, phase = reading.shape.element_bits, _phase(reading)
         held = max(0, source.size - phase) * 8 // bits
-        at = np.arange(held)
-        if held > count:
+        if held <= count:
+            at = np.arange(held)
+        else:
             shares = np.random.default_rng(17).random(count)  # the same places for each width
             inner = np.random.default_rng(18).integers(0, 8, len(extra)) // bits
             at = np.unique(np.concatenate([(shares * held).astype(np.int64), (extra - phase) * 8 // bits + inner]))
@@ -86,7 +102,11 @@ class Slots:
         # Unsigned values may stand for others around a middle.
         magnitude = np.abs(numbers if is_signed or not len(numbers) else numbers - np.nanmedian(numbers))
         features = (magnitude,) if is_signed else (numbers, magnitude)
-        return cls(at[kept], tuple(map(_standard_ranks, features)), not len(extra) and len(at) * _SPARSE < held)
+        return cls(
+            at[kept],
+            tuple(Feature.of(_standard_ranks(f)) for f in features),
+            not len(extra) and len(at) * _SPARSE < held,
+        )
 
     def fits(self, reading: Reading, feature: int, groupings: Sequence[tuple[int, ...]]) -> list[Fit]:
         """What padding alone explains, and then the rows of each grouping, given by the axes that tell the row."""
@@ -117,7 +137,7 @@ class Slots:
         return best
 
 
-def fit(values: Floats, parts: Table, rows: Table) -> Fit:
+def fit(feature: Feature, parts: Table, rows: Table) -> Fit:
     """What it explains that slots belong to parts, and those of part 0 to `rows`, if any are given.
 
     The parts have means and variances of their own, rows means that are drawn from one normal distribution: the
@@ -132,18 +152,18 @@ def fit(values: Floats, parts: Table, rows: Table) -> Fit:
 
     Two rows that differ, and then the same values in rows that do not:
 
-    >>> values = np.repeat([-1.0, 1.0], 50) + np.tile([-0.1, 0.1], 50)
+    >>> feature = Feature.of(np.repeat([-1.0, 1.0], 50) + np.tile([-0.1, 0.1], 50))
     >>> parts, rows = np.zeros(100, np.int64), np.repeat([0, 1], 50)
-    >>> fit(values, parts, rows).gain > 150, fit(values, parts, np.tile(rows[::50], 50)).gain
+    >>> fit(feature, parts, rows).gain > 150, fit(feature, parts, np.tile(rows[::50], 50)).gain
     (True, 0.0)
     """
-    n, total = len(values), float(values @ values)
+    values, total, n = feature.values, feature.total, len(feature.values)
     nothing = Fit(0.0, np.zeros(n), 0.0)
     if n < 8 or not total:
         return nothing
     least = _LEAST_REST * total / n
     expected, variance = np.zeros(n), np.zeros(n)
-    numbers = np.unique(parts)
+    numbers = np.flatnonzero(np.bincount(parts))
     for part in numbers:
         is_part = parts == part
         expected[is_part] = values[is_part].mean()
@@ -162,8 +182,7 @@ def fit(values: Floats, parts: Table, rows: Table) -> Fit:
     if gain <= 0:
         return nothing
     # A variance is less certain the more it owes to few values, by the kurtosis: most are equal where these are rare.
-    kurtosis = float((values**4).mean()) / (total / n) ** 2
-    scale = min(1.0, _COUNTED / n) * min(1.0, 2 / max(kurtosis - 1, 1e-9))
+    scale = min(1.0, _COUNTED / n) * min(1.0, 2 / max(feature.kurtosis - 1, 1e-9))
     return Fit(scale * gain, scale * terms, 1 - float(((values - expected) ** 2).sum()) / total)
 
 

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from strided.diagnosis.identification.candidates import Reading
 from strided.diagnosis.identification.evidence import Evidence
-from strided.diagnosis.identification.levels import Slots, fit
+from strided.diagnosis.identification.levels import Feature, Slots, fit
 from strided.diagnosis.identification.sampling import Pairs, Sample, Source, as_numbers
 
 Floats = npt.NDArray[np.float64]
@@ -95,7 +95,11 @@ def ranks(numbers: Floats, inside: npt.NDArray[np.bool_], points: int) -> Floats
     if not reference.size:
         return np.zeros(len(numbers))
     reference = reference[:: max(1, len(reference) // _QUANTILES)]
-    below = np.searchsorted(reference, numbers, "left")
+    # Numbers in order are counted many times as fast as each is searched for.
+    order = np.argsort(numbers)
+    above = np.searchsorted(numbers[order], reference, "right")
+    below = np.empty(len(numbers), np.int64)
+    below[order] = np.cumsum(np.bincount(above, minlength=len(numbers) + 1)[:-1])
     equal = np.searchsorted(reference, reference, "right") - np.arange(len(reference))
     found = np.minimum(below, len(reference) - 1)
     return (below + np.where(reference[found] == numbers, equal[found], 0) / 2) / len(reference)
@@ -211,7 +215,8 @@ def _groupings(u: Floats, inside: npt.NDArray[np.bool_], sample: Sample) -> dict
         if len(axes) == 1 and _repeats(np.bincount(group, own) / np.bincount(group), places):
             continue
         mixed = np.random.default_rng(5).permutation(len(own))
-        mixed = mixed[np.argsort(group[mixed], kind="stable")]
+        # Numbers of 16 bits are sorted by their digits, several times as fast.
+        mixed = mixed[np.argsort(group[mixed].astype(np.min_scalar_type(len(places))), kind="stable")]
         same = group[mixed[:-1]] == group[mixed[1:]]
         if min(along) > _ALIKE * float(np.abs(np.diff(own[mixed]))[same].mean()):
             found[axes] = name
@@ -234,7 +239,7 @@ def _rough(u: Floats, inside: npt.NDArray[np.bool_], sample: Sample, axes: tuple
     held = inside[: sample.points]
     own = u[: sample.points][held]
     values = (own - own.mean()) / own.std()
-    return fit(values, np.zeros(len(own), np.int64), _grouped(sample, held, axes)[1]).gain
+    return fit(Feature.of(values), np.zeros(len(own), np.int64), _grouped(sample, held, axes)[1]).gain
 
 
 def _near(u: Floats, inside: npt.NDArray[np.bool_], pairs: Pairs) -> float:

@@ -95,11 +95,11 @@ class BufferAssignment:
     @property
     def parameters(self) -> dict[int, tuple[Allocation, ...]]:
         """The allocations of each entry parameter, by its number; several for a tuple."""
-        found: dict[int, tuple[Allocation, ...]] = {}
+        found: dict[int, list[Allocation]] = {}
         for one in sorted(self.allocations, key=lambda one: (one.parameter_number or 0, one.parameter_shape_index)):
             if one.parameter_number is not None:
-                found[one.parameter_number] = (*found.get(one.parameter_number, ()), one)
-        return found
+                found.setdefault(one.parameter_number, []).append(one)
+        return {number: tuple(allocations) for number, allocations in found.items()}
 
     @property
     def outputs(self) -> tuple[Allocation, ...]:

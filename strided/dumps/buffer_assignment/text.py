@@ -17,14 +17,13 @@ what its allocations lack.
 from __future__ import annotations
 
 import re
-import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 from strided.dumps.buffer_assignment.values import FLAGS, Allocation, Value
 from strided.dumps.source import lines_of
-from strided.errors import DumpError, DumpWarning
+from strided.errors import DumpError, DumpWarning, warn
 
 #: How the text begins.
 HEADER = b"BufferAssignment:"
@@ -106,7 +105,7 @@ def read_assignment_text(view: memoryview, path: str | None, max_bytes: int | No
     allocations = tuple(replace(allocation, values=tuple(values)) for allocation, values in found)
     sign = "" if unread else next(_signs_of_a_cut(allocations, total, line), "")
     if sign:
-        warnings.warn(f"{path or 'buffer assignment'}: the text was cut: {sign}", DumpWarning, stacklevel=3)
+        warn(f"{path or 'buffer assignment'}: the text was cut: {sign}", DumpWarning)
     return AssignmentText(allocations, tuple(unread), sign, is_complete=total is not None and not sign and not unread)
 
 
@@ -146,7 +145,7 @@ def _signs_of_a_cut(allocations: Sequence[Allocation], total: int | None, last_l
 def _warn(unread: list[tuple[int, str]], path: str | None) -> None:
     count = "1 line was" if len(unread) == 1 else f"{len(unread)} lines were"
     named = "; ".join(f"line {number}: {line.strip()[:60]!r}" for number, line in unread[:_NAMED])
-    warnings.warn(f"{path or 'buffer assignment'}: {count} not understood ({named})", DumpWarning, stacklevel=4)
+    warn(f"{path or 'buffer assignment'}: {count} not understood ({named})", DumpWarning)
 
 
 def _allocation(line: str) -> Allocation | None:

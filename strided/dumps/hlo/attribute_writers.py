@@ -348,13 +348,19 @@ def _unassigned(view: memoryview) -> str | None:
         message = decode("OpSharding", view)
         if _is_alone(message):
             return "{maximal device=-1}"
-        parts = [
-            "{maximal device=-1}" if _is_alone(decode("OpSharding", part)) else Sharding.from_proto(part).text()
-            for part in message.get("tuple_shardings", ())
-        ]
+        parts = []
+        for part in message.get("tuple_shardings", ()):
+            inner = decode("OpSharding", part)
+            if _is_tuple(inner):
+                return None
+            parts.append("{maximal device=-1}" if _is_alone(inner) else Sharding.from_proto(part).text())
     except StridedError:
         return None
-    return f"{{{numbered(parts)}}}" if message.get("type") == 2 and parts else None
+    return f"{{{numbered(parts)}}}" if _is_tuple(message) and parts else None
+
+
+def _is_tuple(message: Message) -> bool:
+    return message.get("type") == 2
 
 
 def _is_alone(message: Message) -> bool:

@@ -313,6 +313,8 @@ class ComputationReader:
     def check(self, instruction: TextInstruction) -> None:
         if instruction.shape_text is not None and instruction.written_shape is None:
             self.leave((instruction.line or 1) - 1, f"no shape: {instruction.shape_text[:60]}")
+        if instruction.holds_another:
+            self.leave((instruction.line or 1) - 1, "another instruction begins inside its brackets")
         if instruction.opcode != "constant":  # literals may be long, and are not gone through before they are asked for
             behind = instruction.start_of_attributes
             if behind[:1] not in ("", ","):

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import fnmatch
 import re
-import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain
@@ -21,7 +20,7 @@ from strided.dumps.hlo.instruction import Instruction, memory_spaces
 from strided.dumps.hlo.largest import largest
 from strided.dumps.hlo.proto_header import ProtoHeader
 from strided.dumps.hlo.text_header import TextHeader
-from strided.errors import DumpError, DumpWarning
+from strided.errors import DumpError, DumpWarning, warn
 from strided.escape import counted, visible
 from strided.layout import AnyShape, Layout, parser
 from strided.runtime.given import string, whole
@@ -175,7 +174,7 @@ class Module:
         if self.unread[0].line is None:
             what = ("instruction has" if count == 1 else "instructions have") + " a shape that cannot be read"
         place = f"{self.path}: " if self.path else ""
-        warnings.warn(f"{place}{count} {what}: {named}{'; ...' if count > _NAMED else ''}", DumpWarning)
+        warn(f"{place}{count} {what}: {named}{'; ...' if count > _NAMED else ''}", DumpWarning)
 
     # ---- the header -------------------------------------------------------------------------------------------------
 

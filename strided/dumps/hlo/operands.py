@@ -59,7 +59,7 @@ def with_parameters(text: str, line: int) -> list[TextInstruction] | None:
     if matched is None or not is_one_statement(indent + matched.string):
         return None
     instruction = TextInstruction(matched, matched.string, line)
-    if instruction.shape_text is None or instruction.written_shape is None:
+    if instruction.shape_text is None or instruction.written_shape is None or instruction.holds_another:
         return None
     found: list[TextInstruction] = []
     if instruction.opcode not in ("constant", "parameter"):

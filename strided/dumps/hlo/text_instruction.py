@@ -266,6 +266,17 @@ class TextInstruction(Instruction):
             found[""] = rest
         return found
 
+    @property
+    def holds_another(self) -> bool:
+        """Whether another instruction has a line inside its brackets, where neither operands nor computations are."""
+        if "\n" not in self.text:
+            return False
+        texts = [text for key, text in self.written_attributes.items() if key not in CALLEES]
+        if self.opcode == "constant":
+            texts.append(self.operand_text)
+        lines = (line for text in texts for line in text.split("\n")[1:])
+        return any((found := match_line(line)) is not None and shape_of(found[3] or "") is not None for line in lines)
+
     def _read_attributes(self) -> dict[str, str]:
         found = self.written_attributes
         if self.computation.renamed and "control-predecessors" in found:

@@ -60,6 +60,8 @@ class ShardingValue:
             self._take_over(*canonical(self.grid, self.subgroups), self.device, self.grid.last_device + 1)
         elif self.kind not in (*KINDS, "tuple"):
             raise LayoutError(f"a sharding is {', '.join(KINDS)}, tiled over a grid or a tuple, found {self.kind!r}")
+        elif any(element.kind == "tuple" for element in self.elements):
+            raise LayoutError("a tuple has a sharding for each leaf, and none is a tuple again")
 
     def _take_over(self, *values: object) -> None:
         # The number of devices is kept apart: a grid that cuts nothing becomes a word, which does not count them.
