@@ -55,8 +55,8 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     return min(os.cpu_count() or 1, 4) if _runs_all(config) else 0
 
 
-#: Compiles all kernels, which takes half a minute where none is in the cache, and lets the tests go first.
-_COMPILE = "import os; hasattr(os, 'nice') and os.nice(5); from strided.cli.warmup import warmup; warmup([])"
+#: Compiles all kernels, which takes a minute where none is in the cache. What a test wants before, it compiles, too.
+_COMPILE = "from strided.cli.warmup import warmup; warmup([])"
 _compiling = pytest.StashKey[subprocess.Popen[bytes]]()
 
 
