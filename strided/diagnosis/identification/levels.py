@@ -21,6 +21,7 @@ from strided.diagnosis.identification.sampling import Source, as_numbers
 from strided.layout import Layout, Shape
 from strided.layout.element_types import ELEMENT_TYPES
 from strided.runtime.aliases import Table
+from strided.runtime.lazy import lazy
 
 Floats = npt.NDArray[np.float64]
 
@@ -46,19 +47,21 @@ class Fit(NamedTuple):
     share: float
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Feature:
-    """Numbers with mean 0, and what many fits ask of them: the sum of their squares, and their kurtosis."""
+    """Numbers with mean 0, and what many fits ask of them."""
 
     values: Floats
-    total: float
-    kurtosis: float
 
-    @classmethod
-    def of(cls, values: Floats) -> Feature:
-        total = float(values @ values)
-        kurtosis = float((values**4).mean()) / (total / len(values)) ** 2 if total else 0.0
-        return cls(values, total, kurtosis)
+    @lazy
+    def total(self) -> float:
+        """The sum of their squares."""
+        return float(self.values @ self.values)
+
+    @lazy
+    def kurtosis(self) -> float:
+        """Their kurtosis, of numbers that are not all zero."""
+        return float((self.values**4).mean()) / (self.total / len(self.values)) ** 2
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -102,11 +105,8 @@ class Slots:
         # Unsigned values may stand for others around a middle.
         magnitude = np.abs(numbers if is_signed or not len(numbers) else numbers - np.nanmedian(numbers))
         features = (magnitude,) if is_signed else (numbers, magnitude)
-        return cls(
-            at[kept],
-            tuple(Feature.of(_standard_ranks(f)) for f in features),
-            not len(extra) and len(at) * _SPARSE < held,
-        )
+        ranked = tuple(Feature(_standard_ranks(each)) for each in features)
+        return cls(at[kept], ranked, not len(extra) and len(at) * _SPARSE < held)
 
     def fits(self, reading: Reading, feature: int, groupings: Sequence[tuple[int, ...]]) -> list[Fit]:
         """What padding alone explains, and then the rows of each grouping, given by the axes that tell the row."""
@@ -152,7 +152,7 @@ def fit(feature: Feature, parts: Table, rows: Table) -> Fit:
 
     Two rows that differ, and then the same values in rows that do not:
 
-    >>> feature = Feature.of(np.repeat([-1.0, 1.0], 50) + np.tile([-0.1, 0.1], 50))
+    >>> feature = Feature(np.repeat([-1.0, 1.0], 50) + np.tile([-0.1, 0.1], 50))
     >>> parts, rows = np.zeros(100, np.int64), np.repeat([0, 1], 50)
     >>> fit(feature, parts, rows).gain > 150, fit(feature, parts, np.tile(rows[::50], 50)).gain
     (True, 0.0)

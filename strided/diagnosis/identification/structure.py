@@ -239,7 +239,7 @@ def _rough(u: Floats, inside: npt.NDArray[np.bool_], sample: Sample, axes: tuple
     held = inside[: sample.points]
     own = u[: sample.points][held]
     values = (own - own.mean()) / own.std()
-    return fit(Feature.of(values), np.zeros(len(own), np.int64), _grouped(sample, held, axes)[1]).gain
+    return fit(Feature(values), np.zeros(len(own), np.int64), _grouped(sample, held, axes)[1]).gain
 
 
 def _near(u: Floats, inside: npt.NDArray[np.bool_], pairs: Pairs) -> float:

@@ -15,8 +15,8 @@ from typing import Any, TypeAlias
 
 from strided.dumps.detect import READERS, recognise
 from strided.dumps.directory.names import DumpName, parse_name, with_modules
-from strided.dumps.directory.programs import DumpFile, Program, reason_of
-from strided.errors import DumpError, UnsupportedError
+from strided.dumps.directory.programs import UNREADABLE, DumpFile, Program, reason_of
+from strided.errors import DumpError
 from strided.escape import counted, some, visible
 from strided.runtime.lazy import lazy
 
@@ -251,6 +251,6 @@ def _kind_of(file: DumpFile) -> str:
     """What a file holds, by its content."""
     try:
         kind = recognise(file.path)
-    except (DumpError, UnsupportedError, OSError) as error:
+    except (*UNREADABLE, OSError) as error:
         return reason_of(error)
     return kind if kind in READERS or kind.startswith("np") else f"{kind}, {counted(file.size, 'byte')}"

@@ -25,7 +25,7 @@ _HEADER_BYTES = 1 << 16
 _COUNT = re.compile(rb"\b(replica_count|num_partitions)=(\d{1,9})")
 
 #: What reading a file raises that is damaged, or that only a package can expand which is not installed.
-_UNREADABLE = DumpError, UnsupportedError
+UNREADABLE = DumpError, UnsupportedError
 
 #: What one file of a kind is called, and several.
 _COUNTED = {kind: (kind, f"{kind}s") for kind in ("module", "snapshot", "memory report", "folder")} | {
@@ -139,7 +139,7 @@ class Program:
         proto = self._module_file(final=True)
         try:
             return None if proto is None or proto.path.suffix in (".txt", ".hlo") else read_allocations(proto.path)
-        except _UNREADABLE:
+        except UNREADABLE:
             return None
 
     @lazy
@@ -166,7 +166,7 @@ class Program:
             try:
                 snapshot = read_snapshot(file.path, mapped=self._mapped)
                 found.append((f"run{number}/" if len(self.runs) > 1 else "", snapshot))
-            except (*_UNREADABLE, OSError) as error:
+            except (*UNREADABLE, OSError) as error:
                 problems.append(f"{file.path.name}: {reason_of(error)}")
         return found, problems
 
@@ -192,13 +192,13 @@ class Program:
             if ".txt" in file.path.suffixes or file.path.suffix == ".hlo":
                 try:
                     head = open_head(file.path, _HEADER_BYTES).split(b"\n", 1)[0]
-                except (*_UNREADABLE, OSError):
+                except (*UNREADABLE, OSError):
                     continue
                 counts = {name: int(count) for name, count in _COUNT.findall(head)}
                 return counts.get(b"replica_count", 1) * counts.get(b"num_partitions", 1)
         try:
             module = self.module or self.module_before
-        except _UNREADABLE:
+        except UNREADABLE:
             return None
         return None if module is None else module.replica_count * module.num_partitions
 
