@@ -19,7 +19,7 @@ from strided.kernels.llvm import INTEGER, VECTOR, as_bytes, entries, loaded, ope
 from strided.kernels.put_words import copy_bytes
 
 #: A word of which all is written.
-_ALL = (1 << 32) - 1
+ALL = (1 << 32) - 1
 #: Bytes of the source that are read until those are wanted that are asked for.
 _AHEAD = 1 << 12
 _ARGUMENTS = BYTES, WRITABLE, TABLE, TABLE, TABLE, NUMBER, NUMBER, NUMBER, WRITABLE
@@ -156,7 +156,7 @@ def put_words(t, made, size, mask, shared, streaming, room):
 
     Of words that rows of bytes share no others are touched. Packed ones are written as a whole, and read before.
     """
-    if mask == _ALL:
+    if mask == ALL:
         if streaming and size == 64:
             simd_bytes.put(t, simd_bytes.load(made), streaming)
         else:

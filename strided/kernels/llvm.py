@@ -215,11 +215,11 @@ def blended(builder, count, first, second):
 
 @functools.cache
 def streams_lines() -> bool:
-    """Whether lines are best streamed one by one on the CPU that kernels are compiled for: AMD's with 32 bytes.
+    """Whether lines are best streamed one by one on the CPU that kernels are compiled for: AMD's, but for Zen 4.
 
-    Intel's take up to twice as long so, with registers of 32 and of 64 bytes; Zen 4's, of 64, up to half as long again.
+    Intel's take up to twice as long so, with registers of 32 and of 64 bytes; Zen 4's up to half as long again.
     """
-    return register_bytes() == LINE // 2 and _is_amd()
+    return _is_amd() and register_bytes() >= LINE // 2 and not _is_zen4()
 
 
 @functools.cache
@@ -227,18 +227,26 @@ def rows_reread() -> int:
     """Rows side by side from which on long rows are best taken out of their words one by one: by the CPU's maker.
 
     All rows of a word at once, by way of the scratch, take 1.1 to 1.4 times as long on Intel's CPUs, with registers of
-    32 and of 64 bytes, so there it is 0. On AMD's with 32 bytes (Zen 3) they take 1.1 to 1.3 times as long where tiles
-    have 16 rows or more, less time where they have fewer; with 64 bytes (Zen 4) less time. Of shorter registers nothing
-    is known: there each word is read once. Names of no maker's CPU, such as x86-64-v3, count as Intel's.
+    32 and of 64 bytes, so there it is 0. On AMD's (Zen 3 and Zen 5) they take 1.1 to 1.3 times as long where tiles have
+    16 rows or more, less time where they have fewer; on Zen 4 less time. Of registers shorter than 32 bytes nothing is
+    known: there each word is read once. Names of no maker's CPU, such as x86-64-v3, count as Intel's.
     """
-    if register_bytes() < LINE // 2 or (register_bytes() == LINE and _is_amd()):
+    if register_bytes() < LINE // 2 or _is_zen4():
         return 1 << 30
     return 16 if _is_amd() else 0
 
 
 def _is_amd():
+    return _cpu().startswith("znver")
+
+
+def _is_zen4():
+    return _cpu() == "znver4" and register_bytes() == LINE
+
+
+def _cpu():
     _, name, _ = cpu_target.target_context.codegen().magic_tuple()
-    return name.startswith("znver")
+    return name
 
 
 def joined(builder, before, line, phase):
@@ -246,22 +254,37 @@ def joined(builder, before, line, phase):
 
     `phase` is a multiple of 4 below 64. Loads from where the line was just stored would wait for the stores before it.
     """
-    line, half = builder.bitcast(line, VECTOR.of(32)), Vector(LINE // 2).of(32)
+    words = builder.trunc(builder.lshr(phase, INT64(2)), INT32)
+    line = builder.bitcast(line, VECTOR.of(32))
+    if register_bytes() == LINE:
+        places = builder.sub(_counted(VECTOR.of(32), LINE // 4), splat(builder, words, VECTOR.of(32)))
+        return as_bytes(
+            builder, _picked(builder, "avx512.vpermi2var.d.512", loaded(builder, before, VECTOR, 32), places, line)
+        )
     # What ends here lies in three halves that follow each other. Each is turned as far as needed: the instruction takes
     # the lowest three bits of a place.
-    kind = ir.FunctionType(half, [half, half])
-    turn = cgutils.get_or_insert_function(builder.module, kind, "llvm.x86.avx2.permd")
-    numbers = ir.Constant(half, list(range(half.count)))
-    shift = splat(builder, builder.trunc(builder.lshr(phase, INT64(2)), INT32), half)
+    half = Vector(LINE // 2).of(32)
+    numbers, shift = _counted(half), splat(builder, words, half)
     low, high = (shuffled(builder, line, line, range(begin, begin + half.count)) for begin in (0, half.count))
     middle = builder.add(before, INT64(LINE // 2))
     first = builder.sub(middle, builder.and_(phase, INT64(LINE // 2)))
     first, last = (loaded(builder, place, Vector(LINE // 2), 32) for place in (first, middle))
     is_far = builder.icmp_signed("!=", builder.and_(shift, same(half, half.count)), same(half, 0))
     halves = first, builder.select(is_far, last, low), builder.select(is_far, low, high)
-    a, b, c = (builder.call(turn, [part, builder.sub(numbers, shift)]) for part in halves)
+    a, b, c = (_picked(builder, "avx2.permd", part, builder.sub(numbers, shift)) for part in halves)
     begun = builder.icmp_signed("<", numbers, builder.and_(shift, same(half, half.count - 1)))
     return as_bytes(builder, concatenated(builder, [builder.select(begun, a, b), builder.select(begun, b, c)]))
+
+
+def _counted(vector, start=0):
+    """A constant vector that counts on from `start`."""
+    return ir.Constant(vector, list(range(start, start + vector.count)))
+
+
+def _picked(builder, name, *vectors):
+    """What an instruction of x86 makes of vectors of words, all alike."""
+    kind = ir.FunctionType(vectors[0].type, [vector.type for vector in vectors])
+    return builder.call(cgutils.get_or_insert_function(builder.module, kind, f"llvm.x86.{name}"), vectors)
 
 
 def stream(builder, value, pointer):

@@ -13,9 +13,9 @@ from __future__ import annotations
 from strided.kernels import NEAR, block_transpose, part_transpose, simd_bytes
 from strided.kernels.compile import ZERO, kernel, part, separate
 from strided.kernels.held_run import NONE, finish, move_end
-from strided.kernels.llvm import streams_lines
+from strided.kernels.llvm import LINE, register_bytes, streams_lines
 from strided.kernels.transpose_joined import by_run, follow, is_short, prepare_run
-from strided.kernels.transpose_lines import lines_by, never, nothing, suits
+from strided.kernels.transpose_lines import always, apart, apart_or_kept, lines_by, never, nothing
 from strided.kernels.transpose_ring import by_ring, finish_ring, prepare_ring
 from strided.kernels.transpose_squares import (
     ARGUMENTS,
@@ -228,9 +228,10 @@ _turn16 = turning(2, block_transpose.turn16, part_transpose.turn_part16)
 _turn32 = turning(4, block_transpose.turn32, part_transpose.turn_part32)
 
 
-_suits, _lines32, _lines64, _pair_lines = never, nothing, nothing, nothing
+_suits32, _suits64, _lines32, _lines64, _pair_lines = never, never, nothing, nothing, nothing
 if streams_lines():
-    _suits, _lines32, _lines64 = suits, lines_by(block_transpose.turn_lines32), lines_by(block_transpose.turn_lines64)
+    _suits32, _suits64 = (apart_or_kept, always) if register_bytes() == LINE else (apart, apart)
+    _lines32, _lines64 = lines_by(block_transpose.turn_lines32), lines_by(block_transpose.turn_lines64)
     _pair_lines = lines_by(block_transpose.turn_pair_lines)
 
 
@@ -252,18 +253,18 @@ def transpose16(source, target, outer, source_rows, target_rows, p_pieces, q_pie
 def transpose32(source, target, outer, source_rows, target_rows, p_pieces, q_pieces, streaming, scratch):
     """Elements of 32 bits."""
     tables = simd_bytes.tables(outer, source_rows, target_rows, p_pieces, q_pieces)
-    _transpose(_turn32, _suits, _lines32, 4, source, target, tables, streaming, scratch)
+    _transpose(_turn32, _suits32, _lines32, 4, source, target, tables, streaming, scratch)
 
 
 @kernel(*ARGUMENTS)
 def transpose64(source, target, outer, source_rows, target_rows, p_pieces, q_pieces, streaming, scratch):
     """Elements of 64 bits."""
     tables = simd_bytes.tables(outer, source_rows, target_rows, p_pieces, q_pieces)
-    _transpose(_turn64, _suits, _lines64, 8, source, target, tables, streaming, scratch)
+    _transpose(_turn64, _suits64, _lines64, 8, source, target, tables, streaming, scratch)
 
 
 @kernel(*ARGUMENTS)
 def transpose_pairs(source, target, outer, source_rows, target_rows, p_pieces, q_pieces, streaming, scratch):
     """Pairs of words that two rows of 16 bits share on both sides, themselves turned: see `transpose_words`."""
     tables = simd_bytes.tables(outer, source_rows, target_rows, p_pieces, q_pieces)
-    _transpose(_turn_pairs, _suits, _pair_lines, 8, source, target, tables, streaming, scratch)
+    _transpose(_turn_pairs, _suits32, _pair_lines, 8, source, target, tables, streaming, scratch)

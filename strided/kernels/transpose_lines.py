@@ -16,7 +16,7 @@ _PLACES = 1024  # lines behind which places are the same again, as in a way of i
 
 
 @separate
-def suits(goal, count, room):
+def apart(goal, count, keeps, room):
     """Whether lines of `count` rows of the target are best written so: they lie apart."""
     for k in range(0, _PLACES, 64):
         simd_bytes.store(room + k, simd_bytes.zero())
@@ -26,6 +26,18 @@ def suits(goal, count, room):
         found += 1 - simd_bytes.byte(place)
         simd_bytes.put_byte(place, ZERO + 1)
     return 4 * found >= 3 * most
+
+
+@part
+def apart_or_kept(goal, count, keeps, room):
+    """The same for registers of 64 bytes: what is kept of rows costs them little, and the ring more."""
+    return keeps or apart(goal, count, keeps, room)
+
+
+@part
+def always(goal, count, keeps, room):
+    """The same for elements of 64 bits in registers of 64 bytes."""
+    return True
 
 
 def lines_by(turn):
@@ -57,8 +69,8 @@ def lines_by(turn):
 
 
 @part
-def never(goal, count, room):
-    """In place of `suits`, for a CPU or elements that lines are not written so for: it takes no time to compile."""
+def never(goal, count, keeps, room):
+    """In place of `apart`, for a CPU or elements that lines are not written so for: it takes no time to compile."""
     return False
 
 

@@ -63,7 +63,7 @@ def by_ring(turn, suits, by_lines, width, lines, origin, goal, extent, after, la
     phases = _phases(goal, extent[0])
     keeps = phases & 63 != 0
     straight = phases & 3 == 0 and extent[0] >= 2 * side and extent[1] >= lines * side
-    straight = straight and suits(goal, extent[0], room)
+    straight = straight and suits(goal, extent[0], keeps, room)
     for q in range(0, extent[1], lines * side):
         count = min(lines * side, extent[1] - q)
         across = (count + side - 1) // side

@@ -16,7 +16,7 @@ from numba.core import types
 
 from strided.kernels import simd_bytes
 from strided.kernels.compile import BYTES, LIST, NUMBER, TABLE, WRITABLE, ZERO, kernel, part, separate
-from strided.kernels.exchange_rows import exchanged, mask_of, put_words
+from strided.kernels.exchange_rows import ALL, exchanged, mask_of, put_words
 from strided.kernels.held_run import move_end
 from strided.kernels.llvm import (
     INT64,
@@ -35,7 +35,7 @@ from strided.kernels.llvm import (
     splat,
 )
 from strided.kernels.squares import transposed
-from strided.kernels.transpose_squares import SPILL, SQUARE, TARGETS, ask, sources_of, wanted_next
+from strided.kernels.transpose_squares import HELD, SPILL, SQUARE, TARGETS, ask, passes, sources_of, wanted_next
 
 _ARGUMENTS = (BYTES, WRITABLE, TABLE, LIST, LIST, TABLE, TABLE, NUMBER, NUMBER, NUMBER, WRITABLE)
 #: Those of packed elements: whether the first one of a byte lies in its high bits, besides.
@@ -43,8 +43,11 @@ _PACKED_ARGUMENTS = (*_ARGUMENTS, NUMBER)
 
 #: Bytes of a run of the target that are written before those of the next one.
 _RUN = 512
-#: Bytes of small matrices that are read until one is wanted that is asked for.
-_SOON = 4096
+#: Bytes of small matrices that are read until one is wanted that is asked for; and of rows, and of matrices, up to
+#: which the same part of the next ones is asked for, not the next part.
+_SOON, _NEXT = 4096, 1 << 16
+#: Runs of the target until one is written whose end is asked for.
+_ENDS_AHEAD = 8
 
 _WORDS = VECTOR.of(32)
 
@@ -147,68 +150,122 @@ def _transpose(turn, square, shared, source, target, tables, members, streaming,
     `members` tells how many words are wanted of the last block of a run of the target, and of the source how many words
     the last block of a row has.
     """
-    (outer, matrices), (source_rows, q_count), (target_rows, p_count), (p_pieces, along), (q_pieces, across) = tables
-    width = 4 * shared
-    each, on = _RUN // width, max(1, _SOON // max(1, q_count * p_count * width))
+    (_, matrices), (_, q_count), (_, p_count), _, (q_pieces, across) = tables
+    row = 4 * shared * p_count
+    on = max(1, _SOON // max(1, q_count * row))
     mask = mask_of(members[1], shared, order)
     room = simd_bytes.address(scratch) + 63 & -64
     bounds = simd_bytes.address(source), simd_bytes.address(source) + source.size, ZERO + 1
+    starts = bounds[0], simd_bytes.address(target)
     for o in range(matrices):
-        s = bounds[0] + simd_bytes.cell2(outer, o, 0)
-        t = simd_bytes.address(target) + simd_bytes.cell2(outer, o, 1)
+        later = min(o + on, matrices - 1)
         for j in range(across):
-            rows, count = source_rows + 8 * simd_bytes.cell(q_pieces, j, 1), simd_bytes.cell(q_pieces, j, 2)
-            for q in range(0, count, each):
-                here = rows + 8 * q, min(each, count - q)
-                last = members[0] if j + 1 == across and q + each >= count else ZERO + shared
-                after, later = here, s
-                for i in range(along):
-                    size = simd_bytes.cell(p_pieces, i, 2) * width
-                    if i + 1 == along:
-                        after, later = _next_rows(tables, (o, min(o + on, matrices - 1)), j, q, each)
-                        later += bounds[0]
-                    n = i + 1 if i + 1 < along else ZERO
-                    later += simd_bytes.cell(p_pieces, n, 0)
-                    following = after[0], later, after[1], simd_bytes.cell(p_pieces, n, 2) * width + 63 >> 6
-                    at = s + simd_bytes.cell(p_pieces, i, 0)
-                    to = t + simd_bytes.cell(q_pieces, j, 0) + q * width
-                    places = target_rows + 8 * simd_bytes.cell(p_pieces, i, 1)
-                    whole = size - width if members[1] < shared and i + 1 == along else size
-                    done = ZERO
-                    while done < size:
-                        for line in range(done + 63 >> 6, done + width + 63 >> 6):
-                            wanted = wanted_next((here[0], at, here[1]), following, line, size + 63 >> 6, 64, bounds)
-                            ask(wanted, ZERO, ZERO + 1, ZERO - 1)
-                        goal, start = to + simd_bytes.integer(places), at + done
-                        if done == whole:
-                            _put_some(turn, shared, here, start, goal, (last, members[1]), mask, room, order)
-                        elif width < 64 and done + 64 <= whole:
-                            _put_runs(turn, square, shared, here, start, (places, to), last, streaming, room, order)
-                            places += 8 * (64 // width - 1)
-                            done += 64 - width
-                        else:
-                            _put_run(turn, shared, here, start, goal, last, streaming, room, order)
-                        places += 8
-                        done += width
+            q = ZERO
+            while q < simd_bytes.cell(q_pieces, j, 2):
+                here = _group(shared, tables, starts, members[0], (o, j, q))
+                if q_count * row <= _NEXT:
+                    then = _group(shared, tables, starts, members[0], (later, j, q))
+                else:
+                    then = _group(shared, tables, starts, members[0], _behind(tables, o, later, j, q + here[1]))
+                there = members[1], mask
+                _move(turn, square, shared, tables, here, then, there, streaming, room, bounds, order)
+                q += here[1]
     if streaming:
         simd_bytes.fence()
 
 
 @part
-def _next_rows(tables, o, j, q, each):
-    """The rows that come behind some, as many as are moved together: their table, and where their matrix begins.
+def _group(shared, tables, starts, words, place):
+    """The rows of the source that are moved together, from row `q` of a piece on: ``o, j, q = place``.
 
-    `o` is the number of this matrix, and of the one whose rows are wanted behind its last ones.
+    Their table, and how many these are; where they begin in the source, and their blocks in runs of the target; and the
+    words that are wanted of the last one, `words` at the end of a run.
     """
     (outer, _), (source_rows, _), _, _, (q_pieces, across) = tables
-    own, later = o
-    q += each
-    if q >= simd_bytes.cell(q_pieces, j, 2):
-        q, j = ZERO, j + 1
-        if j == across:
-            j, own = ZERO, later
+    o, j, q = place
+    left = simd_bytes.cell(q_pieces, j, 2) - q
+    # Few that would be left over go with the others.
+    count = left if 8 * shared * left <= 3 * _RUN else ZERO + _RUN // (4 * shared)
+    last = words if j + 1 == across and count == left else ZERO + shared
     rows = source_rows + 8 * (simd_bytes.cell(q_pieces, j, 1) + q)
-    return (rows, min(each, simd_bytes.cell(q_pieces, j, 2) - q)), simd_bytes.cell2(outer, own, 0)
+    t = starts[1] + simd_bytes.cell2(outer, o, 1) + simd_bytes.cell(q_pieces, j, 0) + 4 * shared * q
+    return rows, count, starts[0] + simd_bytes.cell2(outer, o, 0), t, last
+
+
+@part
+def _behind(tables, o, later, j, q):
+    """The place behind a group of rows that ends before row `q`; behind the last one of a matrix, that of `later`."""
+    _, _, _, _, (q_pieces, across) = tables
+    if q < simd_bytes.cell(q_pieces, j, 2):
+        return o, ZERO + j, q
+    if j + 1 < across:
+        return o, ZERO + j + 1, ZERO
+    return later, ZERO, ZERO
+
+
+@part
+def _move(turn, square, shared, tables, here, then, there, streaming, room, bounds, order):
+    """Move some rows, and ask for those wanted `then`; both as `_group` tells them.
+
+    `there`: the words that the last block of a row has, and the bits that are written of a word of what it becomes.
+    """
+    _, _, (target_rows, p_count), (p_pieces, along), _ = tables
+    rows, count, s, t, last = here
+    width = 4 * shared
+    # What is read in little time is asked for while the same piece of rows before it is, since pieces differ in size.
+    near = count * p_count * width <= _NEXT
+    stop = t + count * width - 4 * (shared - last)
+    if near:
+        stop = then[3] + then[1] * width - 4 * (shared - then[4])
+    for i in range(along):
+        if i == 0 and streaming and there[0] < shared:
+            # All of the last run is read before it is written.
+            for line in range(-count * width, 63, 64):
+                simd_bytes.prefetch(stop + simd_bytes.item(target_rows, p_count - 1) + line)
+        size, first = simd_bytes.cell(p_pieces, i, 2) * width, simd_bytes.cell(p_pieces, i, 1)
+        n = i if near else (i + 1) % along
+        ahead, many, base, _, _ = then if near or n == 0 else here
+        following = (
+            ahead,
+            base + simd_bytes.cell(p_pieces, n, 0),
+            many,
+            simd_bytes.cell(p_pieces, n, 2) * width + 63 >> 6,
+        )
+        at = s + simd_bytes.cell(p_pieces, i, 0)
+        whole = size - width if there[0] < shared and i + 1 == along else size
+        done = ZERO
+        while done < size:
+            for line in range(done + 63 >> 6, done + width + 63 >> 6):
+                wanted = wanted_next((rows, at, count), following, line, size + 63 >> 6, 64, bounds)
+                ask(wanted, ZERO, ZERO + 1, ZERO - 1)
+            p = first + done // width
+            if streaming:
+                _ask_for_ends(tables[2], p if near else p + _ENDS_AHEAD, max(1, 16 // shared), stop)
+            start, goals, left = at + done, (target_rows + 8 * p, t), (size - done) // width
+            runs = max(1, min(left, 16 // shared))
+            if width < 64 and done + 64 <= whole:
+                _put_runs(square, shared, (rows, count), start, goals, last, streaming, room, order)
+            elif width < 64 and not passes((rows, start), count, bounds):
+                some = runs - (whole < size)
+                _put_last(square, shared, here, start, goals, (runs, some), there[1], streaming, room, order)
+            else:
+                runs = ZERO + 1
+                goal = t + simd_bytes.integer(goals[0])
+                if done < whole:
+                    _put_run(turn, shared, (rows, count), start, goal, last, streaming, room, order)
+                else:
+                    _put_some(turn, shared, (rows, count), start, goal, (last, there[0]), there[1], room, order)
+            done += runs * width
+
+
+@part
+def _ask_for_ends(runs, first, count, stop):
+    """Ask for the lines in which some runs of the target end, and which they do not fill: `count` from `first` on."""
+    places, most = runs
+    for p in range(first, min(first + count, most)):
+        end = stop + simd_bytes.item(places, p)
+        if end & 63:
+            simd_bytes.prefetch(end)
 
 
 @part
@@ -232,7 +289,7 @@ def _put_run(turn, shared, here, at, to, last, streaming, room, order):
 
 
 @part
-def _put_runs(turn, square, shared, here, at, goals, last, streaming, room, order):
+def _put_runs(square, shared, here, at, goals, last, streaming, room, order):
     """The same for a line of blocks of each row, at once: each block of a line begins, or goes on with, another run."""
     rows, count = here
     places, to = goals
@@ -247,10 +304,42 @@ def _put_runs(turn, square, shared, here, at, goals, last, streaming, room, orde
     for k in range(0, whole, together):
         square(rows + 8 * k, at, places, to + width * k, order, past)
     if whole < count:
-        rest = rows + 8 * whole, count - whole
+        some = sources_of((rows + 8 * whole, at), count - whole, ZERO + together, room)
         for k in range(together):
-            goal = to + simd_bytes.item(places, k) + width * whole
-            _put_run(turn, shared, rest, at + width * k, goal, last, streaming, room, order)
+            simd_bytes.put_item(room + TARGETS, k, 64 * k)
+        square(some, at, room + TARGETS, room + SQUARE, order, ZERO)
+        size = (count - whole) * width - 4 * (shared - last)
+        for k in range(together):
+            move_end(to + simd_bytes.item(places, k) + width * whole, room + SQUARE + 64 * k, size)
+
+
+@separate
+def _put_last(square, shared, here, at, goals, runs, mask, streaming, room, order):
+    """The same for the blocks of a line that are left, from where each row has a line that may be read.
+
+    `runs` tells how many there are, and how many of these are written as a whole; of the words of the others no more
+    than `mask`.
+    """
+    rows, count, _, _, last = here
+    places, to = goals
+    width = 4 * shared
+    together = 64 // width
+    for k in range(together):
+        simd_bytes.put_item(room + TARGETS, k, 2 * _RUN * k)
+    for k in range(0, count, together):
+        some = sources_of((rows + 8 * k, at), min(together, count - k), ZERO + together, room)
+        square(some, at, room + TARGETS, room + HELD + width * k, order, ZERO)
+    size = count * width - 4 * (shared - last)
+    for k in range(runs[0]):
+        goal, made, done = to + simd_bytes.item(places, k), room + HELD + 2 * _RUN * k, ZERO
+        if k < runs[1] and goal & 63 == 0:
+            while done + 64 <= size:
+                simd_bytes.put(goal + done, simd_bytes.load(made + done), streaming)
+                done += 64
+        while done < size:
+            some = mask if k >= runs[1] else ZERO + ALL
+            put_words(goal + done, made + done, min(64, size - done), some, shared, ZERO, room + SPILL)
+            done += 64
 
 
 @separate

@@ -857,3 +857,12 @@ def check_all(count: int = 6) -> None:
         for size in (1, 3, 5, 12, 16, 40, 100):
             check_transpose(seed, 8 * size, 1, where, transpose_runs.transpose_runs)
     check_every_place("s32[99,1,93]{1,2,0:T(3,5)}")
+
+
+def check_transposes(count: int = 60) -> None:
+    """Some cases of the transposes that write lines in ways that differ by the CPU."""
+    for seed in range(count):
+        place = None if seed % 3 else 64
+        for bits in (32, 64):
+            check_transpose(seed, bits, 1, (place, place))
+            check_long_rows(seed, bits, place)

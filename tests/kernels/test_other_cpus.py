@@ -16,6 +16,7 @@ import pytest
 
 from strided.kernels import kernel_of
 from strided.kernels.disk_cache import SWITCH
+from strided.kernels.llvm import LINE, register_bytes
 from tests import paths
 
 
@@ -80,3 +81,13 @@ print([name for name in HOMES if calls_on_arm(name)])
 def test_kernels_are_right_on_lesser_cpus(cpu, features):
     code = "from tests.kernels.test_fast import check_all; check_all()"
     assert not printed(code, cpu, features)
+
+
+@of_x86
+@pytest.mark.slow
+@pytest.mark.skipif(register_bytes() < LINE, reason="this CPU lacks AVX-512")
+@pytest.mark.skipif(llvm.get_host_cpu_name() == "znver5", reason="this CPU's, which all tests try")
+def test_transposes_are_right_on_amd_cpus_with_registers_of_64_bytes():
+    """They write lines straight from registers, which the other CPUs with such registers do not."""
+    lacking = "-sse4a,-clzero,-avx512vp2intersect,-avx512bf16,-avxvnni"
+    assert not printed("from tests.kernels.test_fast import check_transposes; check_transposes()", "znver5", lacking)

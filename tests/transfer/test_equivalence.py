@@ -454,6 +454,22 @@ def test_words_that_rows_share_on_both_sides(
     assert f"{kernel}{bits}" in found
 
 
+@pytest.mark.parametrize("phase", [0, 4, 64])
+@pytest.mark.parametrize(("bits", "streaming"), thinned(itertools.product([1, 2, 4, 8, 16], [True, False]), 5))
+def test_long_rows_of_words_that_rows_share_on_both_sides(
+    bits: int, streaming: bool, phase: int, replace: Callable[..., None]
+) -> None:
+    """As many as are moved together, few more, and many more; targets that begin inside a line."""
+    replace(stream_bytes=0 if streaming else 1 << 40, vector_task_bytes=1 << 20, group_rows=64)
+    each, tile = 32 // bits, f":T({max(8, 32 // bits)},256)({32 // bits},1)}}"
+    # Blocks, of as many rows and columns, in a row of the source, and in one of the target.
+    for blocks, count in ((5, 33), (9, 49), (3, 130), (512 // each // 4 + 1, 7)):
+        for rows, columns in ((count * each - 1, blocks * each + 1), (count * each + 1, blocks * each - 1)):
+            maps = [map_of(f"f32[2,{rows},{columns}]{{{order}{tile}") for order in ("2,1,0", "1,2,0")]
+            source, target = Guarded(maps[0], bits, seed=1, phase=phase), Guarded(maps[1], bits, seed=2, phase=phase)
+            assert check(source, target) == f"transpose_words{bits}"
+
+
 def test_words_that_rows_share_on_both_sides_in_opposite_orders() -> None:
     """Packed elements are no longer moved by whole words."""
     maps = [map_of(f"f32[40,40]{{{order}:T(8,128)(8,1)}}") for order in ("1,0", "0,1")]
