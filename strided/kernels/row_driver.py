@@ -56,6 +56,8 @@ def drive(fetch, spill, aim, block, known, widths, source, target, tables, strea
     size = lanes * s_lane * len(rows) // max(1, (len(row_cuts) - 1) * (len(piece_cuts) - 1))
     gaps = have_gaps(rows, pieces, lanes * s_lane)
     soon = block_ahead(outer, row_cuts, piece_cuts, size, s_lane > t_lane, gaps)
+    # Lines of the target that rows share are made of lines that begin before a row, or end behind it.
+    tail = lanes * s_lane if gaps and streaming and lanes * t_lane & 63 else ZERO
     matrices = max(1, ROWS_AHEAD * shared // max(1, len(rows)))
     t = simd_bytes.address(target)
     for o in range(len(outer)):
@@ -67,7 +69,7 @@ def drive(fetch, spill, aim, block, known, widths, source, target, tables, strea
             for p in range(len(piece_cuts) - 1):
                 first, last = piece_cuts[p], piece_cuts[p + 1]
                 cut = pieces, first, last, len(pieces)
-                lead = lead_of(outer, rows, pieces, row_cuts, piece_cuts, (o, r, p), soon), far
+                lead = lead_of(outer, rows, pieces, row_cuts, piece_cuts, (o, r, p), soon), far, tail
                 soon = next_block(row_cuts, piece_cuts, soon)
                 line = block(fetch, spill, aim, fixed, origin, chosen, cut, lead, later, ends, options, known, line)
     flush(line, room)
@@ -100,6 +102,10 @@ def rows_alone(fetch, spill, aim, fixed, origin, chosen, cut, lead, later, ends,
         if asks:
             ask_for_end(origin[1], rows, i + ROWS_AHEAD, later)
         line = copy_row(fetch, spill, fixed, place, cut, how, ahead, line)
+        if lead[2]:
+            begin = place[0] + cut[0][0, 0] + lead[0]
+            simd_bytes.prefetch(begin - 32)
+            simd_bytes.prefetch(begin + lead[2] - 1)
         i += 1
     return line
 
