@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from strided.kernels import SHORT_ROW_BYTES, simd_bytes
 from strided.kernels.compile import NUMBER, ZERO, kernel, part
-from strided.kernels.held_run import NONE, begun_at, finish, grown, move_run, put_at, written
+from strided.kernels.held_run import HELD_BYTES, NONE, begun_at, finish, grown, move_run, put_at, written
 from strided.kernels.transpose_joined import evenly
 from strided.kernels.transpose_squares import ARGUMENTS
 
@@ -185,22 +185,52 @@ def _follow(targets, count, length):
 
 
 @part
-def _join(rows, s, t, extent, size, last, held, room):
+def _ask_then(then, k, count, wanted, size):
+    """Prefetch the k-th of `count` shares of the first elements of the piece that comes next."""
+    rows, s, extent = then
+    _ask(rows, s, wanted, (k, (wanted + count - 1) // count), min(extent[0], max(1, _READ // size)) * size)
+
+
+@part
+def _join(rows, s, t, extent, size, then, last, held, room):
     """The same for rows that follow each other from `t` on: they are put together in the scratch.
 
-    `held` is what is there: where in the target its first byte belongs, and where its last one ends.
+    `held` is what is there: where in the target its first byte belongs, and where its last one ends. `then`: the rows,
+    where they begin, and the extent of the piece that comes next, whose first elements are asked for at the end.
     """
     length, across = extent[1] * size, max(1, _READ // size)
+    most = max(1, HELD_BYTES // length)  # rows that are put there in one go
     held = begun_at(held, t, ZERO + 1, room + _RUN)
     for p in range(0, extent[0], across):
         count = min(across, extent[0] - p)
         beyond, each = s + (p + count) * size <= last, (extent[1] + count - 1) // count
-        for k in range(count):
-            if p + across < extent[0]:
-                _ask(rows, s + (p + across) * size, extent[1], (k, each), count * size)
-            _gather(put_at(held, room + _RUN), (rows, rows + 8 * extent[1]), s + (p + k) * size, size, beyond)
-            held = grown(held, length, ZERO + 1, room + _RUN)
+        for first in range(0, count, most):
+            stop = min(first + most, count)
+            place = put_at(held, room + _RUN)
+            for k in range(first, stop):
+                if p + across < extent[0]:
+                    _ask(rows, s + (p + across) * size, extent[1], (k, each), count * size)
+                else:
+                    _ask_then(then, k, count, then[2][1], size)
+                _gather(place, (rows, rows + 8 * extent[1]), s + (p + k) * size, size, beyond)
+                place += length
+            held = grown(held, (stop - first) * length, ZERO + 1, room + _RUN)
     return held
+
+
+@part
+def _next_piece(source, outer, source_rows, p_pieces, q_pieces, piece):
+    """The rows of the source, where they begin, and the extent of the piece that follows one; of the last one itself."""
+    o, i, j = piece
+    if j + 1 < q_pieces.shape[0]:
+        j += 1
+    elif i + 1 < p_pieces.shape[0]:
+        i, j = i + 1, ZERO
+    elif o + 1 < outer.shape[0]:
+        o, i, j = o + 1, ZERO, ZERO
+    rows = simd_bytes.address(source_rows) + 8 * q_pieces[j, 1]
+    s = simd_bytes.address(source) + outer[o, 0] + p_pieces[i, 0]
+    return rows, s, (p_pieces[i, 2], q_pieces[j, 2])
 
 
 @kernel(*ARGUMENTS, NUMBER)
@@ -220,10 +250,11 @@ def transpose_runs(source, target, outer, source_rows, target_rows, p_pieces, q_
                 s = simd_bytes.address(source) + outer[o, 0] + p_pieces[i, 0]
                 t = simd_bytes.address(target) + outer[o, 1] + q_pieces[j, 0]
                 extent = p_pieces[i, 2], q_pieces[j, 2]
+                then = _next_piece(source, outer, source_rows, p_pieces, q_pieces, (o, i, j))
                 if streaming and (o == 0 or not alike):
                     follow = _follow(targets, extent[0], extent[1] * size)
                 if follow:
-                    held = _join(rows, s, t + simd_bytes.integer(targets), extent, size, last, held, room)
+                    held = _join(rows, s, t + simd_bytes.integer(targets), extent, size, then, last, held, room)
                 elif streaming and _collide(rows, extent[1], size):
                     _by_block(rows, s, targets, t, extent, size, last, room)
                 else:
