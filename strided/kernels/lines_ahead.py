@@ -49,13 +49,12 @@ def next_block(row_cuts, piece_cuts, block):
 def block_ahead(outer, row_cuts, piece_cuts, size, are_words, gaps):
     """The block that is soon enough after the first one, and not evicted before its turn; behind all where none is.
 
-    Blocks have about `size` bytes of the source, of words that rows share or not. What is mostly read from front to
-    back, as such words and whole rows without `gaps` between them are, the CPU foresees: there the next block is soon
-    enough.
+    Blocks have about `size` bytes of the source, of words that rows share or not. Such words are mostly read from front
+    to back, but for whole rows with `gaps` between them, and the CPU foresees them: there the next block is soon enough.
     """
     cut, rows_cut = len(piece_cuts) > 2, len(row_cuts) > 2
     soon = (ZERO + len(outer) if size > _FAR and not (cut or rows_cut) else ZERO), ZERO, ZERO
-    front_to_back = are_words if cut else rows_cut and not gaps
+    front_to_back = are_words and (cut or (rows_cut and not gaps))
     for _ in range(1 if front_to_back else max(1, _SOON // max(64, size))):
         soon = next_block(row_cuts, piece_cuts, soon)
     return soon
