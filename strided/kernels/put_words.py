@@ -7,7 +7,7 @@ says what the tables mean.
 from __future__ import annotations
 
 from strided.kernels import CACHED, bitfields, simd_bytes
-from strided.kernels.compile import ZERO, part
+from strided.kernels.compile import ZERO, part, separate
 from strided.kernels.held_run import move_end
 from strided.kernels.shared_rows import GATHERED_ROW, SIDE, is_complete
 from strided.kernels.tables import begin
@@ -71,12 +71,24 @@ def put_together(fetch, put_rows, bits, flip, fixed, place, rows, i, last, cut, 
         s, t = pieces[p, 0], place[1] + pieces[p, 1]
         lanes = pieces[p, 2]
         for c in range(0, lanes, 64):
+            if mask != _EVERY_BIT and simd_bytes.writes_by_mask():
+                _ask_to_write(t + 4 * (c + 64), 4 * (lanes - c - 64))
             if lead:
                 for k in range(i, i + count):
                     simd_bytes.prefetch(place[0] + rows[k, 0] + s + c + lead)
             is_end = far + s + c + 64 > end
             _put_lines(put_rows, bits, fixed, s + c, t + 4 * c, min(64, lanes - c), mask, is_end)
     return count
+
+
+@separate
+def _ask_to_write(t, size):
+    """Ask for the words that come next in a piece, of which so many bytes are left: a few lines.
+
+    They are read before they are written. The second-level cache may have them already, but a store waits for that.
+    """
+    for byte in range(0, min(256, size), 64):
+        simd_bytes.prefetch_to_write(t + byte)
 
 
 @part

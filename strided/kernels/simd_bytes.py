@@ -236,6 +236,12 @@ def prefetch_near(builder, address):
     ask_for(builder, address, 1)
 
 
+@operation(types.void, INTEGER)
+def prefetch_to_write(builder, address):
+    """The same for a line that is written very soon, and in part."""
+    ask_for(builder, address, 1, write=True)
+
+
 @operation(types.void)
 def forget_stored(builder):
     """Have what was stored read from memory, though the compiler still knows it."""
