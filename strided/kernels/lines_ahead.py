@@ -50,7 +50,7 @@ def block_ahead(outer, row_cuts, piece_cuts, size, are_words, gaps):
     """The block that is soon enough after the first one, and not evicted before its turn; behind all where none is.
 
     Blocks have about `size` bytes of the source, of words that rows share or not. Such words are mostly read from front
-    to back, but for whole rows with `gaps` between them, and the CPU foresees them: there the next block is soon enough.
+    to back, but for whole rows with `gaps` between them, and the CPU foresees them: the next block is soon enough.
     """
     cut, rows_cut = len(piece_cuts) > 2, len(row_cuts) > 2
     soon = (ZERO + len(outer) if size > _FAR and not (cut or rows_cut) else ZERO), ZERO, ZERO

@@ -220,7 +220,7 @@ def _join(rows, s, t, extent, size, then, last, held, room):
 
 @part
 def _next_piece(source, outer, source_rows, p_pieces, q_pieces, piece):
-    """The rows of the source, where they begin, and the extent of the piece that follows one; of the last one itself."""
+    """The rows of the source, where they begin, and the extent of the piece behind one; of the last one itself."""
     o, i, j = piece
     if j + 1 < q_pieces.shape[0]:
         j += 1
