@@ -241,21 +241,36 @@ def _move(turn, square, shared, tables, here, then, there, streaming, room, boun
             p = first + done // width
             if streaming:
                 _ask_for_ends(tables[2], p if near else p + _ENDS_AHEAD, max(1, 16 // shared), stop)
-            start, goals, left = at + done, (target_rows + 8 * p, t), (size - done) // width
-            runs = max(1, min(left, 16 // shared))
-            if width < 64 and done + 64 <= whole:
-                _put_runs(square, shared, (rows, count), start, goals, last, streaming, room, order)
-            elif width < 64 and not passes((rows, start), count, bounds):
-                some = runs - (whole < size)
-                _put_last(square, shared, here, start, goals, (runs, some), there[1], streaming, room, order)
-            else:
-                runs = ZERO + 1
-                goal = t + simd_bytes.integer(goals[0])
-                if done < whole:
-                    _put_run(turn, shared, (rows, count), start, goal, last, streaming, room, order)
-                else:
-                    _put_some(turn, shared, (rows, count), start, goal, (last, there[0]), there[1], room, order)
-            done += runs * width
+            blocks = (size - done) // width, (whole - done) // width
+            goals = target_rows + 8 * p, t
+            done += width * _put_some_runs(
+                turn, square, shared, here, at + done, goals, blocks, there, streaming, room, bounds, order
+            )
+
+
+@part
+def _put_some_runs(turn, square, shared, here, at, goals, blocks, there, streaming, room, bounds, order):
+    """Write as many runs as a line of a row has blocks, or as there are; how many.
+
+    `blocks` tells how many are left of a row, and how many of these are whole, from `at` on; `goals` where the table of
+    the runs' offsets goes on, and what is added to these. The others are as for `_move`.
+    """
+    rows, count, _, _, last = here
+    together = 16 // shared  # blocks of a line; one has more
+    if together > 1 and blocks[1] >= together:
+        _put_runs(square, shared, (rows, count), at, goals, last, streaming, room, order)
+        return ZERO + together
+    if together > 1 and not passes((rows, at), count, bounds):
+        runs = min(blocks[0], together)
+        some = runs, min(runs, blocks[1])
+        _put_last(square, shared, here, at, goals, some, there[1], streaming, room, order)
+        return runs
+    goal = goals[1] + simd_bytes.integer(goals[0])
+    if blocks[1] > 0:
+        _put_run(turn, shared, (rows, count), at, goal, last, streaming, room, order)
+    else:
+        _put_some(turn, shared, (rows, count), at, goal, (last, there[0]), there[1], room, order)
+    return ZERO + 1
 
 
 @part
