@@ -250,8 +250,10 @@ def shaped(operands: Sequence[str]) -> tuple[str, str | None, Sequence[str]]:
 
 
 def refuse_empty(path: str) -> None:
-    """UsageError for a file without bytes, of which nothing can be said."""
-    if os.path.isfile(path) and not os.path.getsize(path):
+    """UsageError for a file without bytes, once it is expanded: nothing can be said of it. Errors as `open_head`."""
+    from strided.dumps.source import open_head
+
+    if os.path.isfile(path) and not open_head(path, 1):
         raise click.UsageError(f"{path} is empty")
 
 

@@ -101,7 +101,7 @@ def _nearby(path: str) -> str:
         there = above
     name = path[len(there) :].lstrip(os.sep)
     if os.path.isfile(there):
-        return f"; an array in a file is named as in {there}:{name}"
+        return f"; an array in a file is named as in {there}:{name}" if name else f"; did you mean {there}?"
     with contextlib.suppress(OSError):
         names = sorted(itertools.islice(os.listdir(there or "."), 10_000))
         head, colon, tail = name.partition(":")

@@ -58,7 +58,7 @@ _ADVICE = {
 #: Bytes of a text in which its kind must show.
 _HEAD_BYTES = 1 << 16
 
-_HEADER_LINE = re.compile(rb"^HloModule[ \t]", re.MULTILINE)
+_HEADER_LINE = re.compile(rb"(?:\A|[\r\n])HloModule[ \t]")
 _BEGINNINGS = (
     ("allocations", re.compile(rb"\s*+" + HEADER)),
     ("memory report", re.compile(rb"\s*+(?:Total hbm usage|Memory Space:|Total bytes: )")),
@@ -114,7 +114,7 @@ def _kind_of_text(head: bytes) -> str:
     for kind, beginning in _BEGINNINGS:
         if beginning.match(head):
             return kind
-    if any(_opens_computation(line) or _is_instruction(line) for line in head.split(b"\n")):
+    if any(_opens_computation(line) or _is_instruction(line) for line in head.splitlines()):
         return "hlo"
     return "snapshot" if form_of(memoryview(head)) is not None else "text"
 

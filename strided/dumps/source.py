@@ -6,6 +6,7 @@ import codecs
 import contextlib
 import mmap
 import os
+import re
 from collections.abc import Iterator
 from typing import Any, BinaryIO, NamedTuple, Protocol, TypeAlias
 
@@ -34,6 +35,8 @@ _TEXT_CONTROLS = bytes((9, 10, 11, 12, 13, 27))
 #: What some editors put before UTF-8 text.
 BYTE_ORDER_MARK = "\ufeff"
 _UTF16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+#: Carriage returns, and the strings and comments among them. Only in a string is one a character of the text.
+_RETURN = re.compile(r'"(?:[^"\\]++|\\.)*+(?:"|\\?\Z)|/\*.*?(?:\*/|\Z)|(?<!:)//[^\r\n]*+|\r', re.DOTALL)
 _NOT_TEXT = bytes(byte for byte in range(32) if byte not in _TEXT_CONTROLS)
 
 #: Paths, and anything with the buffer interface.
@@ -133,6 +136,8 @@ def lines_of(view: memoryview, path: str | None, max_bytes: int | None) -> list[
             if max_bytes is None:
                 refuse_short_lines(len(lines), len(view), path)
     lines += split_lines(_decoded(view[begun:]))
+    if max_bytes is None:
+        refuse_short_lines(len(lines), len(view), path)
     lines[0] = lines[0].removeprefix(BYTE_ORDER_MARK)
     return lines
 
@@ -142,8 +147,16 @@ def _decoded(data: memoryview) -> str:
 
 
 def split_lines(text: str) -> list[str]:
-    """The lines of a text without their ends."""
-    return (text.replace("\r\n", "\n") if "\r" in text else text).split("\n")
+    r"""The lines of a text without their ends: a newline, a carriage return, or both, as XLA ends comments at any.
+
+    >>> split_lines('a // b\r\nc // d\re = "f\rg"')
+    ['a // b', 'c // d', 'e = "f\rg"']
+    """
+    if "\r" in text:
+        text = text.replace("\r\n", "\n")
+    if "\r" in text:
+        text = _RETURN.sub(lambda found: found[0] if found[0][0] == '"' else found[0].replace("\r", "\n"), text)
+    return text.split("\n")
 
 
 def refuse_short_lines(count: int, size: int, path: str | None = None) -> None:

@@ -34,4 +34,7 @@ def expanded(file: Readable, path: str | None = None, piece_bytes: int | None = 
             while piece := source.read(piece_bytes or PIECE_BYTES):
                 yield piece
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise DumpError(f"broken gzip data: {error}", path=path) from error
+        words = str(error)
+        if words.startswith("Not a gzipped file"):  # of what follows: the data do begin as gzip
+            words = f"other bytes follow its end ({words})"
+        raise DumpError(f"broken gzip data: {words}", path=path) from error

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Iterator
 from typing import Any
 
 from strided.errors import NotationError
@@ -21,7 +22,7 @@ def parse_index(text: str) -> Any:
     Raises
     ------
     NotationError
-        Anything but integers, slices, ``...``, ``None`` and lists of integers.
+        Anything but integers, slices, ``...``, ``None`` and lists of integers, or an integer of more than 64 bits.
 
     >>> parse_index("9, 200:204"), parse_index("[..., -1]"), parse_index("[0, 2]"), parse_index("0, 2")
     ((9, slice(200, 204, None)), (Ellipsis, -1), [0, 2], (0, 2))
@@ -35,10 +36,26 @@ def parse_index(text: str) -> Any:
         try:
             tree = ast.parse(f"_{source}", mode="eval").body
             if isinstance(tree, ast.Subscript) and isinstance(tree.value, ast.Name):
-                return _value(tree.slice)
+                key = _value(tree.slice)
+                break
         except (SyntaxError, ValueError, TypeError, RecursionError, MemoryError):
             pass
-    raise NotationError(_EXPECTED, text=text, position=0)
+    else:
+        raise NotationError(_EXPECTED, text=text, position=0)
+    if (number := next(_too_large(key), None)) is not None:
+        shown = str(number) if number.bit_length() < 256 else "this"  # of more digits, Python prints none
+        words = f"{shown} is an index of no array: it does not fit a signed 64-bit integer"
+        raise NotationError(words, text=text, position=max(0, text.find(shown)))
+    return key
+
+
+def _too_large(key: Any) -> Iterator[int]:
+    """The integers of a key that NumPy cannot take for an index; a slice's may be as large as they like."""
+    for each in key if isinstance(key, (tuple, list)) else (key,):
+        if isinstance(each, list):
+            yield from _too_large(each)
+        elif type(each) is int and not -(2**63) <= each < 2**63:
+            yield each
 
 
 def _value(node: ast.expr | None) -> Any:

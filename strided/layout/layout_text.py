@@ -53,8 +53,9 @@ def _attributes(lexer: Lexer, fields: dict[str, Any], places: dict[str, int]) ->
     _integer_attribute(lexer, "S", "memory_space", fields, places)
     space = fields.get("memory_space", 0)
     if not -128 <= space <= 127:
-        fields["memory_space"] = (space + 128) % 256 - 128
-        lexer.slip(f"XLA holds a memory space in 8 signed bits, S({space}) wraps around", places["memory_space"])
+        fields["memory_space"] = wrapped = (space + 128) % 256 - 128
+        words = f"XLA holds a memory space in 8 signed bits: S({space}) wraps around to S({wrapped})"
+        lexer.slip(words, places["memory_space"])
     if lexer.token == "SC":
         places["split_configs"] = lexer.start
         lexer.advance()

@@ -92,6 +92,14 @@ TRIES = {
     "nothing to list": (("ls", "empty.bin"), "empty.bin is empty"),
     "nothing as HLO": (("hlo", "empty.bin"), "empty.bin is empty"),
     "nothing as memory": (("memory", "empty.bin"), "empty.bin is empty"),
+    "nothing to list in gzip": (("ls", "empty.bin.gz"), "empty.bin.gz is empty"),
+    "nothing as HLO in gzip": (("hlo", "empty.bin.gz"), "empty.bin.gz is empty"),
+    "nothing as memory in gzip": (("memory", "empty.bin.gz"), "empty.bin.gz is empty"),
+    "nothing twice in gzip": (("ls", "twice.bin.gz"), "twice.bin.gz is empty"),
+    "an index of 64 bits": (("show", "x.npy", str(2**63)), "9223372036854775808 is an index of no array"),
+    "a window of 64 bits": (("info", "f32[3]", "--ranges", str(2**63)), "9223372036854775808 is an index of no array"),
+    "header of gzip": (("ls", "header.gz"), "header.gz: broken gzip data: Compressed file ended"),
+    "more behind gzip": (("ls", "more.gz"), "more.gz: broken gzip data: other bytes follow its end"),
     # Several modules, or none.
     "two modules": (
         ("hlo", "two.txt"),
@@ -108,6 +116,7 @@ TRIES = {
     "a TPU for nothing": (("copies", "m.txt", "--generation", "v4"), "names the TPU that --verify compiles for"),
     # Names.
     "nearly a file": (("show", "x.npi"), "did you mean x.npy?"),
+    "slash behind a file": (("ls", "x.npy/"), "x.npy/: No such file; did you mean x.npy?"),
     "slash before a name": (("show", "w.safetensors/layer/w"), "is named as in w.safetensors:layer/w"),
     "nearly a name": (("show", "w.safetensors:layer/v"), "did you mean layer/w?"),
     "nearly a command": (("shwo", "x.bin"), "no command is called 'shwo'; did you mean show?"),
@@ -163,6 +172,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "x.csv").write_text("1,2\n3,4\n")
     (tmp_path / "empty.bin").touch()
     (tmp_path / "empty.bin.gz").write_bytes(gzip.compress(b""))
+    (tmp_path / "twice.bin.gz").write_bytes(gzip.compress(b"") * 2)
+    (tmp_path / "header.gz").write_bytes(gzip.compress(b"")[:10])
+    (tmp_path / "more.gz").write_bytes(gzip.compress(b"HloModule m") + b"more")
     (tmp_path / "m.txt").write_text("HloModule m\n\nENTRY main {\n  ROOT p = f32[3]{0} parameter(0)\n}\n")
     module = (tmp_path / "m.txt").read_text()
     (tmp_path / "two.txt").write_text(f"{module}\n{module.replace('HloModule m', 'HloModule n')}")

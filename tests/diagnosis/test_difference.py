@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import threading
@@ -100,6 +101,36 @@ def test_tolerances_are_those_of_isclose(name: str, rtol: float, atol: float) ->
         distance = np.abs(wide(x) - wide(y))
         distance[wide(x) == wide(y)] = 0
         assert found.max_abs == np.nanmax(distance)
+
+
+EDGES = {
+    "f32": [0, -0.0, 1, 1.05, -3e38, 3e38, np.inf, -np.inf, np.nan],
+    "f64": [0, 1, 1e308, -1e308, np.inf, -np.inf, np.nan],
+    "bf16": [0, 1, -1, np.inf, -np.inf, np.nan],
+    "c64": [0, 1j, -1, np.inf, -np.inf, complex(0, np.inf), np.nan],
+    "s8": [0, 1, -1, 127, -128],
+    "s64": [0, 1, -1, 2**63 - 1, -(2**63)],
+    "u64": [0, 1, 2**64 - 1],
+    "pred": [0, 1],
+    "s4": [0, 1, -8, 7],
+}
+
+
+@pytest.mark.parametrize("equal_nan", [True, False])
+@pytest.mark.parametrize(("rtol", "atol"), list(itertools.product([0, 0.1, np.inf], repeat=2)))
+@pytest.mark.parametrize("name", EDGES)
+def test_infinities_and_infinite_tolerances_are_those_of_isclose(
+    name: str, rtol: float, atol: float, equal_nan: bool
+) -> None:
+    dtype = ELEMENT_TYPES[name].dtype
+    x, y = (np.array(each, dtype) for each in zip(*itertools.product(EDGES[name], repeat=2), strict=True))
+    a, b = (each.astype(np.complex128 if name == "c64" else np.float64) for each in (x, y))
+    with np.errstate(all="ignore"):
+        wanted = ~np.isclose(a, b, rtol=rtol, atol=atol, equal_nan=equal_nan)
+    found = diff(x, y, rtol=rtol, atol=atol, equal_nan=equal_nan, limit=x.size)
+    assert [m.index[0] for m in found.mismatches] == np.flatnonzero(wanted).tolist()
+    alone = [diff(x[k], y[k], rtol=rtol, atol=atol, equal_nan=equal_nan).equal for k in range(x.size)]
+    assert alone == (~wanted).tolist()  # one element takes another way where all are finite
 
 
 @pytest.mark.parametrize("kind", SMALL_FLOATS, ids=lambda kind: kind.name)
@@ -377,7 +408,11 @@ def test_reports() -> None:
     assert "... 18 more" in str(found)
     for width in (40, 60, 80, 120):
         assert max(map(len, found.text(width).splitlines())) <= width
-    assert (diff(x, y, limit=0).mismatches, diff(x, y, limit=0).first) == ((), (3, 10))
+    none = diff(x, y, limit=0)
+    assert (none.mismatches, none.first) == ((), (3, 10))
+    assert "byte of a" in str(found)
+    assert "byte of a" not in str(none)
+    assert "more" not in str(none)
     assert found.svg().startswith("<svg")
     assert "<svg" in found._repr_html_()
     assert "<svg" not in diff(x, x)._repr_html_()

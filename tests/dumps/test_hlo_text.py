@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import time
 import tracemalloc
@@ -12,6 +13,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from strided.dumps.detect import recognise
 from strided.dumps.hlo import Computation, lexer, read_hlo
 from strided.dumps.hlo.text_instruction import shape_of
 from strided.errors import DumpError, DumpWarning, StridedError
@@ -147,6 +149,67 @@ def test_buffers_tokens_and_dynamic_shapes() -> None:
 def test_windows_line_ends_change_nothing(text: str) -> None:
     unix, windows = read_hlo(text), read_hlo(text.replace("\n", "\r\n"))
     assert [str(i) for i in unix.instructions] == [str(i) for i in windows.instructions]
+
+
+LINE_ENDS = """HloModule m, entry_computation_layout={(f32[2]{0})->f32[2]{0}} // head
+
+FileNames // of the source
+
+// a comment, and a blank line
+1 "a.py" // the first
+/* more
+   to come */
+2 "b.py"
+
+FunctionNames
+1 "f"
+
+FileLocations
+1 {file_name_id=2 function_name_id=1 line=5 end_line=5 column=1 end_column=2}
+
+StackFrames
+1 {file_location_id=1 parent_frame_id=1}
+
+ENTRY %e (p: f32[2]) -> f32[2] {
+  %p = f32[2]{0} parameter(0) // a "quote
+  %c = f32[2,2]{1,0} constant({
+    { 1, 2 }, // one
+    { 3, 4 } /* two
+    lines */
+  })
+  %d = f32[2]{0} custom-call(%c, // it's
+    %p), custom_call_target="f", // part
+    metadata={op_name="x // y" stack_frame_id=1}
+  ROOT %r = f32[2]{0} negate(%d) // last
+} // end"""
+
+
+@pytest.mark.parametrize("origin", [str, str.encode])
+@pytest.mark.parametrize("last", ["", "\n"])
+@pytest.mark.parametrize(
+    "ends", [["\n"], ["\r\n"], ["\r"], ["\r", "\r\n", "\n"]], ids=["unix", "windows", "old Mac", "mixed"]
+)
+def test_lines_end_where_comments_of_xla_do(origin: Any, last: str, ends: list[str]) -> None:
+    lines = (LINE_ENDS + last).split("\n")
+    text = "".join(f"{line}{end}" for line, end in zip(lines, itertools.cycle(ends), strict=False))
+    text = text if last else text.rstrip()
+    assert recognise(text.encode()) == "hlo"
+    module = read_hlo(origin(text))
+    assert module.unread == ()
+    assert [i.opcode for i in module.entry.instructions] == ["parameter", "constant", "custom-call", "negate"]
+    p, c, d, _ = module.entry.instructions
+    assert lexer.without_comments(c.literal or "").split() == "{ { 1, 2 }, { 3, 4 } }".split()
+    assert d.operands == (c, p)
+    assert d.metadata["op_name"] == "x // y"
+    assert [(frame.file, frame.function, frame.line) for frame in d.stack] == [("b.py", "f", 5)]
+    assert module.entry.root.line == LINE_ENDS.count("\n")
+
+
+def test_a_carriage_return_in_a_string_stays_there() -> None:
+    text = 'ENTRY e { // c\r  p = f32[] iota(), metadata={op_name="a\rb"} /* "\r */\r} // end'
+    module = read_hlo(text)
+    assert module.entry.root.metadata["op_name"] == "a\rb"
+    assert module.entry.root.line == 2
 
 
 # ---- how people write ------------------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import io
 import mmap
@@ -365,14 +366,23 @@ def test_any_number_of_lines_is_read_if_asked(monkeypatch: pytest.MonkeyPatch) -
         assert sd.read_hlo(origin, max_bytes=1 << 20).entry.root.name == "r"
 
 
-LINES = ["", "\n", "a", "a\r\nb\r\n", "\ufeffa\nb", "ä\n€\r\n\n𝄞", "long line\nb\n\n"]
+def test_short_lines_are_counted_whatever_ends_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(source, "FREE_LINES", 50)
+    for end, is_refused in (("\n", True), ("\r", True), ("\r\n", False)):
+        text = PROGRAM.format("").replace("\n", end) + end * (40 if end == "\r\n" else 100)
+        for origin in (text, text.encode()):
+            with pytest.raises(DumpError, match="more than 50 lines") if is_refused else contextlib.nullcontext():
+                sd.read_hlo(origin)
+
+
+LINES = ["", "\n", "a", "a\r\nb\r\n", "\ufeffa\nb", "ä\n€\r\n\n𝄞", "long line\nb\n\n", "a\rb\r\nc\n\r\rd\r"]
 
 
 @pytest.mark.parametrize("piece", [1, 2, 7, 1 << 20])
 @pytest.mark.parametrize("data", [*(text.encode() for text in LINES), b"\xff\n\xc3\nx\xe2\x82"])
 def test_lines_are_those_of_the_whole_text(data: bytes, piece: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(source, "_PIECE_BYTES", piece)
-    whole = data.decode("utf-8-sig", "backslashreplace").replace("\r\n", "\n").split("\n")
+    whole = data.decode("utf-8-sig", "backslashreplace").replace("\r\n", "\n").replace("\r", "\n").split("\n")
     assert source.lines_of(memoryview(data), None, None) == whole
 
 

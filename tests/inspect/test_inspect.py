@@ -372,6 +372,17 @@ def test_what_is_no_index(text: str) -> None:
         parse_index(text)
 
 
+@pytest.mark.parametrize(
+    ("text", "position"),
+    [(str(2**63), 0), (str(-(2**63) - 1), 0), (f"0, [1, {10**30}]", 7), (f"..., {2**64}", 5), (f"0x1{'0' * 5000}", 0)],
+)
+def test_an_integer_that_numpy_cannot_take_is_no_index(text: str, position: int) -> None:
+    with pytest.raises(sd.NotationError, match="does not fit a signed 64-bit integer") as refused:
+        parse_index(text)
+    assert refused.value.position == position
+    assert parse_index(f"{-(2**63)}, {2**63 - 1}, {-(2**70)}:{2**70}:{2**70}")[:2] == (-(2**63), 2**63 - 1)
+
+
 @pytest.mark.parametrize("text", ["1if 2else 3", "0x1for x in y", r"'\d'", "2and 1"])
 def test_what_is_no_index_is_refused_without_a_warning_of_pythons(text: str) -> None:
     with warnings.catch_warnings(record=True) as told:

@@ -106,6 +106,17 @@ def test_a_mistake_is_told_every_time_it_is_read() -> None:
             sd.parse(text, strict=True)
 
 
+@pytest.mark.parametrize(("space", "held"), [(128, -128), (200, -56), (255, -1), (256, 0), (-129, 127), (-200, 56)])
+def test_a_memory_space_that_xla_cannot_hold_is_told_with_what_becomes_of_it(space: int, held: int) -> None:
+    text = f"f32[3]{{0:S({space})}}"
+    with pytest.warns(sd.NotationWarning, match=rf"S\({space}\) wraps around to S\({held}\); read as XLA reads it"):
+        value = sd.parse_shape(text)
+    assert value.layout.memory_space == held
+    check_value(value)
+    with pytest.raises(sd.NotationError, match="wraps around"):
+        sd.parse(text, strict=True)
+
+
 def test_every_recorded_case_is_judged() -> None:
     recorded = {c["input"]: c["canonical"] for c in SHAPE_TEXT_CASES}
     assert len(SHAPE_TEXT_CASES) == len(recorded) == 333

@@ -35,7 +35,8 @@ def diff(
     """Where two arrays differ, by how much, and what the mismatches have in common.
 
     Elements are equal if ``|a - b| <= atol + rtol * |b|``, or, with `max_ulp`, if they are at most so many ULPs apart.
-    -0 equals 0. Values of two types are equal if they are the same number; nothing is rounded.
+    -0 equals 0. Within any `rtol` and `atol`, even infinite ones, an infinity equals only itself, as in
+    `numpy.isclose`. Values of two types are equal if they are the same number; nothing is rounded.
 
     Parameters
     ----------

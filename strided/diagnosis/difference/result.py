@@ -162,7 +162,8 @@ class Difference:
         width, map_rows = whole(width, "width"), whole(map_rows, "map_rows")
         lines = [*self._paragraphs(width)]
         if self.count:
-            lines += ["", *self._listed(width)]
+            if self.mismatches:
+                lines += ["", *self._listed(width)]
             if self.total > 1 and map_rows:
                 lines += ["", self.map.text(width, map_rows)]
         return "\n".join(lines)

@@ -204,7 +204,8 @@ def _integers(a: Array, b: Array, tolerance: Tolerance) -> Measured:
     if tolerance.max_ulp is not None:
         unequal = steps > tolerance.max_ulp
     elif tolerance.rtol:
-        unequal = steps > tolerance.atol + tolerance.rtol * np.abs(y.astype(_DOUBLE))
+        near = steps <= tolerance.atol + tolerance.rtol * np.abs(y.astype(_DOUBLE))  # False beside inf * 0, too
+        unequal = (steps > 0) & ~near
     else:
         unequal = steps > min(int(min(tolerance.atol, 2.0**64)), 2**64 - 1)
     return Measured(unequal, np.zeros(a.shape, bool), steps, relative, steps)

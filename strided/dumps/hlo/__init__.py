@@ -83,7 +83,7 @@ def read_hlo(source: Any, *, index: int | None = None, max_bytes: int | None = N
     """
     if isinstance(source, str) and _is_hlo(source):
         if max_bytes is None:
-            refuse_short_lines(source.count("\n"), len(source))
+            refuse_short_lines(max(source.count("\n"), source.count("\r")), len(source))
         return read_text(source, index=index)
     view, path = open_source(source, max_bytes=max_bytes)
     if not is_text(view):
@@ -100,6 +100,6 @@ def read_hlo(source: Any, *, index: int | None = None, max_bytes: int | None = N
 
 def _is_hlo(text: str) -> bool:
     """Whether a str is HLO rather than a path."""
-    if "\n" in text or "\0" in text or not text.strip():
+    if any(one in text for one in "\n\r\0") or not text.strip():
         return True
     return "{" in text and not os.path.exists(text)

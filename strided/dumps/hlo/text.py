@@ -116,18 +116,22 @@ class _ModuleReader:
         while position < len(self.lines):
             line = self.lines[position]
             word = line.strip()
-            if table is not None and word[:1].isdigit():
-                table.append(line)
+            bare = trimmed(word) if "//" in word or "/*" in word else word
+            if table is not None and bare[:1].isdigit():
+                table.append(bare)
                 position += 1
-            elif not word or word in TABLES:
-                table = self.tables.setdefault(word, []) if word else None
+            elif bare in TABLES:
+                table = self.tables.setdefault(bare, [])
+                position += 1
+            elif not word:
                 position += 1
             elif position > self.start and self._begins_module(word):
                 return position
             elif word[0] == "#":  # a comment of the tools that run XLA's tests
                 position += 1
             else:
-                table = None
+                if bare:  # blank lines and comments may stand between the lines of a table
+                    table = None
                 position = self._read_top(position)
         return position
 
