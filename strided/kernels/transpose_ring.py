@@ -81,8 +81,9 @@ def by_ring(turn, suits, by_lines, width, lines, origin, goal, extent, after, la
             continue
         first = late[3]
         own = goal[0], goal[1] + q * width, (room + KEPT) * keeps
-        # What need not be written at once is written with what comes next.
-        leaves = whole and lines == _lines(width) and stop == extent[0] and stop >= half
+        # What need not be written at once is written with what comes next, unless `by_lines` may do that: it reads what
+        # is kept of all rows.
+        leaves = whole and not straight and lines == _lines(width) and stop == extent[0] and stop >= half
         for p in range(0, stop if leaves else stop + half, side):
             slot = (first + p) % (2 * half)
             due, n, rows, size = (

@@ -29,8 +29,11 @@ from strided.kernels import (
     transpose,
     transpose_runs,
 )
+from strided.runtime import limits
+from strided.transfer.copy import copy
 from tests.arrays.test_fancy import check_every_place
 from tests.fuzz.arena import Arena
+from tests.regions import Guarded, expected, map_of
 from tests.thinned import examples, thinned
 
 BITS = {"deinterleave16": 16, "deinterleave8": 8, "interleave16": 16, "interleave8": 8}
@@ -575,6 +578,28 @@ def test_transposes_of_runs_in_rows_at_multiples_of_a_page(size, count, place):
     check(lambda s, t: kernel(s, t, *tables, 1, SCRATCH, size), x.ravel(), target, wanted.ravel(), (place,) * 2)
 
 
+def check_short_rows_of_runs(size, count, begin):
+    """As many runs a row, which follow each other: several rows are put together in one go."""
+    rng, matrices, p = np.random.default_rng(size), 3, 70
+    x = rng.integers(0, 256, (matrices, count, p, size), np.uint8)
+    y = x.swapaxes(1, 2).ravel()
+    target = rng.integers(0, 256, y.size + 5, np.uint8)
+    wanted = target.copy()
+    wanted[: y.size] = y
+    outer = np.stack([np.arange(matrices) * (y.size // matrices)] * 2, 1)
+    tables = outer, np.arange(count) * p * size, np.arange(p) * count * size
+    tables += np.array([[0, 0, p]]), np.array([[0, 0, count]])
+    kernel = transpose_runs.transpose_runs
+    check(lambda s, t: kernel(s, t, *tables, 1, SCRATCH, size), x.ravel(), target, wanted, (None, begin))
+
+
+@pytest.mark.parametrize("begin", [64, 3])
+@pytest.mark.parametrize("count", [2, 5, 20, 43])
+@pytest.mark.parametrize("size", [3, 5, 12, 16, 24, 40])
+def test_transposes_of_runs_put_short_rows_together(size, count, begin):
+    check_short_rows_of_runs(size, count, begin)
+
+
 @pytest.mark.parametrize("bits", [8, 16, 32, 64])
 def test_transposes_of_more_rows_than_a_band_holds(bits):
     p, q = 2300, 70
@@ -612,6 +637,54 @@ def check_long_rows(seed, bits, place):
 @given(seeds, st.sampled_from([8, 16, 32, 64]), st.none() | st.integers(0, 130) | st.sampled_from([0, 64]))
 def test_transposes_write_long_rows_that_begin_anywhere(seed, bits, place):
     check_long_rows(seed, bits, place)
+
+
+def check_last_row_among_others(bits, row, gap):
+    """Of rows of 16 lines, this one is the last one of the source: its lines are written in another way than others."""
+    rng, width, p = np.random.default_rng(row), bits // 8, 64
+    q = 1024 // width
+    order = np.arange(q)
+    order[[row, q - 1]] = q - 1, row
+    x = rng.integers(0, 256, (q, p, width), np.uint8)
+    source = np.empty_like(x)
+    source[order] = x
+    target = rng.integers(0, 256, (p, q * width + gap), np.uint8)
+    expected = target.copy()
+    expected[:, : q * width] = x.swapaxes(0, 1).reshape(p, -1)
+    rows = order * p * width, np.arange(p) * (q * width + gap)
+    tables = np.zeros((1, 2), np.int64), *rows, np.array([[0, 0, p]]), np.array([[0, 0, q]])
+    kernel = getattr(transpose, f"transpose{bits}")
+    check(lambda s, t: kernel(s, t, *tables, 1, SCRATCH), *map(np.ravel, (source, target, expected)), (None, 64))
+
+
+@pytest.mark.parametrize("gap", [0, 4, 3])
+@pytest.mark.parametrize("part", [0, 2, 5, 7])
+@pytest.mark.parametrize("bits", [8, 16, 32, 64])
+def test_the_last_row_of_the_source_is_any_one_of_those_that_are_transposed(bits, part, gap):
+    """As where an axis is reversed."""
+    check_last_row_among_others(bits, part * 128 * 8 // bits, gap)
+
+
+def check_words_at_the_end_of_memory(bits, streaming):
+    """Rows of the source that end less than a line before memory does are read by blocks, and no further."""
+    each = 32 // bits
+    tile = f":T({2 * max(8, each)},{9 * each})({each},1)}}"
+    for blocks, count, missing in ((18, 9, 0), (9, 3, 1), (18, 18, each - 1), (10, 7, 1)):
+        # The last rows, or the last columns, are those that are missing.
+        for rows, columns in ((count * each - missing, blocks * each), (count * each, blocks * each - missing)):
+            maps = [map_of(f"f32[2,{rows},{columns}]{{{order}{tile}") for order in ("2,1,0", "1,2,0")]
+            source, target = Guarded(maps[0], bits, seed=1), Guarded(maps[1], bits, seed=2)
+            wanted = expected(source.region, target)
+            at_end = placed(fences()[0], source.region.buffer, None)
+            with limits.replaced(small_elements=0, tiny_elements=0, stream_bytes=0 if streaming else 1 << 40):
+                copy(source.region._replace(buffer=at_end), target.region)
+            np.testing.assert_array_equal(target.memory, wanted)
+
+
+@pytest.mark.parametrize("streaming", [True, False])
+@pytest.mark.parametrize("bits", [1, 2, 4, 8, 16])
+def test_words_that_rows_share_on_both_sides_at_the_end_of_memory(bits, streaming):
+    check_words_at_the_end_of_memory(bits, streaming)
 
 
 @pytest.mark.parametrize("bits", [8, 16, 32, 64])
@@ -846,8 +919,11 @@ def check_all(count: int = 6) -> None:
             check_long_rows_of_pieces(bits, 2 * seed, (64, 96, 5, 100) * 6)
         for bits in (1, 2, 4):
             check_packed_run(seed, bits, 1, 0, 1, where)
+        for bits in (1, 2, 4, 8, 16):
+            check_words_at_the_end_of_memory(bits, seed % 2)
         for bits in (8, 16, 32, 64):
             check_transpose(seed, bits, 1, where)
+            check_last_row_among_others(bits, 128 * 8 * seed // bits, 4)
             for k in range(4):
                 check_long_rows(4 * seed + k, bits, where[1])
             for few in (2, 3, 4):
@@ -856,6 +932,7 @@ def check_all(count: int = 6) -> None:
             check_short_rows(seed, size, 1, where)
         for size in (1, 3, 5, 12, 16, 40, 100):
             check_transpose(seed, 8 * size, 1, where, transpose_runs.transpose_runs)
+            check_short_rows_of_runs(size, 2 + 7 * seed, seed)
     check_every_place("s32[99,1,93]{1,2,0:T(3,5)}")
 
 
@@ -866,3 +943,5 @@ def check_transposes(count: int = 60) -> None:
         for bits in (32, 64):
             check_transpose(seed, bits, 1, (place, place))
             check_long_rows(seed, bits, place)
+    for bits, part in product((32, 64), (2, 5)):
+        check_last_row_among_others(bits, part * 128 * 8 // bits, 4)

@@ -470,6 +470,24 @@ def test_long_rows_of_words_that_rows_share_on_both_sides(
             assert check(source, target) == f"transpose_words{bits}"
 
 
+@pytest.mark.parametrize("streaming", [True, False], ids=["streaming", "plain stores"])
+@pytest.mark.parametrize("bits", [1, 2, 4, 8, 16])
+def test_words_that_rows_share_on_both_sides_in_several_tiles(
+    bits: int, streaming: bool, replace: Callable[..., None]
+) -> None:
+    """Only in the last tile a row has less than its words; and behind it, the source may end."""
+    replace(stream_bytes=0 if streaming else 1 << 40, vector_task_bytes=1 << 20, group_rows=64)
+    each = 32 // bits
+    # Blocks, of as many rows and columns, in a row of a tile, in a row of the source, and in one of the target.
+    for tile, blocks, count in ((3, 5, 8), (9, 11, 20), (9, 17, 10), (24, 31, 29), (2, 2, 3)):
+        layout = f":T({2 * max(8, each)},{tile * each})({each},1)}}"
+        for missing, phase in ((1, 0), (each - 1, 0), (1, 4), (0, 5)):
+            sizes = 2, count * each - missing, blocks * each - missing
+            maps = [map_of(f"f32[{','.join(map(str, sizes))}]{{{order}{layout}") for order in ("2,1,0", "1,2,0")]
+            source, target = Guarded(maps[0], bits, seed=1), Guarded(maps[1], bits, seed=2, phase=phase)
+            assert check(source, target) in (f"transpose_words{bits}", "transpose_pairs")
+
+
 def test_words_that_rows_share_on_both_sides_in_opposite_orders() -> None:
     """Packed elements are no longer moved by whole words."""
     maps = [map_of(f"f32[40,40]{{{order}:T(8,128)(8,1)}}") for order in ("1,0", "0,1")]
