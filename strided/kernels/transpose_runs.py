@@ -199,7 +199,7 @@ def _join(rows, s, t, extent, size, then, last, held, room):
     where they begin, and the extent of the piece that comes next, whose first elements are asked for at the end.
     """
     length, across = extent[1] * size, max(1, _READ // size)
-    most = max(1, HELD_BYTES // length)  # rows that are put there in one go
+    most = max(1, HELD_BYTES // max(1, length))  # rows that are put there in one go
     held = begun_at(held, t, ZERO + 1, room + _RUN)
     for p in range(0, extent[0], across):
         count = min(across, extent[0] - p)
