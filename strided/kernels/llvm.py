@@ -227,9 +227,10 @@ def rows_reread() -> int:
     """Rows side by side from which on long rows are best taken out of their words one by one: by the CPU's maker.
 
     All rows of a word at once, by way of the scratch, take 1.1 to 1.4 times as long on Intel's CPUs, with registers of
-    32 and of 64 bytes, so there it is 0. On AMD's (Zen 3 and Zen 5) they take 1.1 to 1.3 times as long where tiles have
-    16 rows or more, less time where they have fewer; on Zen 4 less time. Of registers shorter than 32 bytes nothing is
-    known: there each word is read once. Names of no maker's CPU, such as x86-64-v3, count as Intel's.
+    32 and of 64 bytes, so there it is 0. On AMD's they take 1.1 to 1.3 times as long where tiles have 16 rows or more
+    (Zen 3; Zen 5 with rows of bytes, with those of 16 bits as long), less time where they have fewer; on Zen 4 less
+    time. Of registers shorter than 32 bytes nothing is known: there each word is read once. Names of no maker's CPU,
+    such as x86-64-v3, count as Intel's.
     """
     if register_bytes() < LINE // 2 or _is_zen4():
         return 1 << 30
