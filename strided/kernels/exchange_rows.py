@@ -16,10 +16,8 @@ from strided.kernels import NEAR, simd_bytes
 from strided.kernels.compile import BYTES, NUMBER, TABLE, WRITABLE, ZERO, kernel, part, separate
 from strided.kernels.held_run import move_run
 from strided.kernels.llvm import INTEGER, VECTOR, as_bytes, entries, loaded, operation, put_lines, same
-from strided.kernels.put_words import copy_bytes
+from strided.kernels.put_words import EVERY_BIT, copy_bytes
 
-#: A word of which all is written.
-ALL = (1 << 32) - 1
 #: Bytes of the source that are read until those are wanted that are asked for.
 _AHEAD = 1 << 12
 _ARGUMENTS = BYTES, WRITABLE, TABLE, TABLE, TABLE, NUMBER, NUMBER, NUMBER, WRITABLE
@@ -156,7 +154,7 @@ def put_words(t, made, size, mask, shared, streaming, room):
 
     Of words that rows of bytes share no others are touched. Packed ones are written as a whole, and read before.
     """
-    if mask == ALL:
+    if mask == EVERY_BIT:
         if streaming and size == 64:
             simd_bytes.put(t, simd_bytes.load(made), streaming)
         else:

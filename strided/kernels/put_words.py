@@ -12,7 +12,8 @@ from strided.kernels.held_run import move_end
 from strided.kernels.shared_rows import GATHERED_ROW, SIDE, is_complete
 from strided.kernels.tables import begin
 
-_EVERY_BIT = (1 << 32) - 1
+#: A word of which all is written.
+EVERY_BIT = (1 << 32) - 1
 # Behind `SIDE` in the scratch: where rows begin, four lines of words, places of what is copied of rows, and that.
 _ROWS, _MADE, _SPILLED, _SPILL = SIDE, SIDE + 256, SIDE + 512, SIDE + 1024
 
@@ -62,7 +63,7 @@ def put_together(fetch, put_rows, bits, flip, fixed, place, rows, i, last, cut, 
     if not long:
         return patched(fetch, put_rows, bits, flip, fixed, place, rows, i, last, cut, manner)
     shared = fixed[3]
-    count, mask = (shared, ZERO + _EVERY_BIT) if complete else _present(rows, i, last, bits, flip)
+    count, mask = (shared, ZERO + EVERY_BIT) if complete else _present(rows, i, last, bits, flip)
     # The rows of a byte, from its lowest bits on.
     turned = (8 // bits - 1) * (flip > 0) if bits < 8 else ZERO
     far = _locate(place[0], rows, i, count, shared, turned, fixed[5])
@@ -71,7 +72,7 @@ def put_together(fetch, put_rows, bits, flip, fixed, place, rows, i, last, cut, 
         s, t = pieces[p, 0], place[1] + pieces[p, 1]
         lanes = pieces[p, 2]
         for c in range(0, lanes, 64):
-            if mask != _EVERY_BIT and simd_bytes.writes_by_mask():
+            if mask != EVERY_BIT and simd_bytes.writes_by_mask():
                 _ask_to_write(t + 4 * (c + 64), 4 * (lanes - c - 64))
             if lead:
                 for k in range(i, i + count):
@@ -114,16 +115,16 @@ def _put_lines(put_rows, bits, fixed, at, t, count, mask, is_end):
     if is_end:
         _spill(shared, at, count, room)
         at, sources = ZERO, room + _SPILLED
-    if count == 64 and mask == _EVERY_BIT:
+    if count == 64 and mask == EVERY_BIT:
         _braid_lines(bits, sources, at, t, streaming)
         return
     _braid_lines(bits, sources, at, room + _MADE, ZERO)
     for line in range(0, 4 * count, 64):
         # The last line of several overlaps the one before it, if that was not streamed: a part takes several steps.
-        overlaps = line > 0 and (mask != _EVERY_BIT or not streaming)
+        overlaps = line > 0 and (mask != EVERY_BIT or not streaming)
         k = min(line, 4 * count - 64) if overlaps else line
         size, made = min(64, 4 * count - k), room + _MADE + k
-        if mask != _EVERY_BIT:
+        if mask != EVERY_BIT:
             put_rows(t + k, simd_bytes.load(made), size, mask, room)
         elif size < 64:
             move_end(t + k, made, size)

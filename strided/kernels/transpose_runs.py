@@ -250,10 +250,10 @@ def transpose_runs(source, target, outer, source_rows, target_rows, p_pieces, q_
                 s = simd_bytes.address(source) + outer[o, 0] + p_pieces[i, 0]
                 t = simd_bytes.address(target) + outer[o, 1] + q_pieces[j, 0]
                 extent = p_pieces[i, 2], q_pieces[j, 2]
-                then = _next_piece(source, outer, source_rows, p_pieces, q_pieces, (o, i, j))
                 if streaming and (o == 0 or not alike):
                     follow = _follow(targets, extent[0], extent[1] * size)
                 if follow:
+                    then = _next_piece(source, outer, source_rows, p_pieces, q_pieces, (o, i, j))
                     held = _join(rows, s, t + simd_bytes.integer(targets), extent, size, then, last, held, room)
                 elif streaming and _collide(rows, extent[1], size):
                     _by_block(rows, s, targets, t, extent, size, last, room)

@@ -16,7 +16,7 @@ from numba.core import types
 
 from strided.kernels import simd_bytes
 from strided.kernels.compile import BYTES, LIST, NUMBER, TABLE, WRITABLE, ZERO, kernel, part, separate
-from strided.kernels.exchange_rows import ALL, exchanged, mask_of, put_words
+from strided.kernels.exchange_rows import exchanged, mask_of, put_words
 from strided.kernels.held_run import move_end
 from strided.kernels.llvm import (
     INT64,
@@ -34,6 +34,7 @@ from strided.kernels.llvm import (
     shuffled,
     splat,
 )
+from strided.kernels.put_words import EVERY_BIT
 from strided.kernels.squares import transposed
 from strided.kernels.transpose_squares import HELD, SPILL, SQUARE, TARGETS, ask, passes, sources_of, wanted_next
 
@@ -153,7 +154,7 @@ def _transpose(turn, square, shared, source, target, tables, members, streaming,
     (_, matrices), (_, q_count), (_, p_count), _, (q_pieces, across) = tables
     row = 4 * shared * p_count
     on = max(1, _SOON // max(1, q_count * row))
-    mask = mask_of(members[1], shared, order)
+    there = members[1], mask_of(members[1], shared, order)
     room = simd_bytes.address(scratch) + 63 & -64
     bounds = simd_bytes.address(source), simd_bytes.address(source) + source.size, ZERO + 1
     starts = bounds[0], simd_bytes.address(target)
@@ -167,7 +168,6 @@ def _transpose(turn, square, shared, source, target, tables, members, streaming,
                     then = _group(shared, tables, starts, members[0], (later, j, q))
                 else:
                     then = _group(shared, tables, starts, members[0], _behind(tables, o, later, j, q + here[1]))
-                there = members[1], mask
                 _move(turn, square, shared, tables, here, then, there, streaming, room, bounds, order)
                 q += here[1]
     if streaming:
@@ -210,18 +210,17 @@ def _move(turn, square, shared, tables, here, then, there, streaming, room, boun
     `there`: the words that the last block of a row has, and the bits that are written of a word of what it becomes.
     """
     _, _, (target_rows, p_count), (p_pieces, along), _ = tables
-    rows, count, s, t, last = here
+    rows, count, s, t, _ = here
     width = 4 * shared
     # What is read in little time is asked for while the same piece of rows before it is, since pieces differ in size.
     near = count * p_count * width <= _NEXT
-    stop = t + count * width - 4 * (shared - last)
-    if near:
-        stop = then[3] + then[1] * width - 4 * (shared - then[4])
+    _, ended, _, begin, words = then if near else here
+    stop = begin + ended * width - 4 * (shared - words)
+    if streaming and p_count and there[0] < shared:
+        # All of the last run is read before it is written.
+        for line in range(-ended * width, 63, 64):
+            simd_bytes.prefetch(stop + simd_bytes.item(target_rows, p_count - 1) + line)
     for i in range(along):
-        if i == 0 and streaming and there[0] < shared:
-            # All of the last run is read before it is written.
-            for line in range(-count * width, 63, 64):
-                simd_bytes.prefetch(stop + simd_bytes.item(target_rows, p_count - 1) + line)
         size, first = simd_bytes.cell(p_pieces, i, 2) * width, simd_bytes.cell(p_pieces, i, 1)
         n = i if near else (i + 1) % along
         ahead, many, base, _, _ = then if near or n == 0 else here
@@ -352,7 +351,7 @@ def _put_last(square, shared, here, at, goals, runs, mask, streaming, room, orde
                 simd_bytes.put(goal + done, simd_bytes.load(made + done), streaming)
                 done += 64
         while done < size:
-            some = mask if k >= runs[1] else ZERO + ALL
+            some = mask if k >= runs[1] else ZERO + EVERY_BIT
             put_words(goal + done, made + done, min(64, size - done), some, shared, ZERO, room + SPILL)
             done += 64
 

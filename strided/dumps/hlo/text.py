@@ -116,7 +116,7 @@ class _ModuleReader:
         while position < len(self.lines):
             line = self.lines[position]
             word = line.strip()
-            bare = trimmed(word) if "//" in word or "/*" in word else word
+            bare = trimmed(word)
             if table is not None and bare[:1].isdigit():
                 table.append(bare)
                 position += 1
