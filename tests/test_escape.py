@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import warnings
 from pathlib import Path
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -139,6 +140,20 @@ def test_allocations():
         assert visible(text) == text
         assert r"\x1b" in text
     assert is_fit(str(allocation))
+
+
+def test_memory_reports():
+    name = "a\x1b7b\x07\x9bc\u202ed\u200bg\x7f\udcffh<i>"
+    report = sd.memory_report(
+        f"HloModule {name}, is_scheduled=true\n\nENTRY e {{\n  p = f32[3000,5]{{1,0:T(8,128)}} parameter(0)\n"
+        f'  ROOT q = f32[3000,5]{{1,0:T(8,128)}} copy(p), metadata={{op_name="{name}" source_file="{name}"}}\n}}\n'
+    )
+    assert report.module == name
+    assert is_fit(str(report))
+    for drawn in (report.svg(), report._repr_html_()):
+        assert visible(drawn, keep="\n") == drawn
+        assert r"a\x1b7b" in drawn
+    ElementTree.fromstring(report.svg())
 
 
 def test_shardings():

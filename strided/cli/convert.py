@@ -8,7 +8,7 @@ import re
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import click
@@ -84,6 +84,8 @@ def convert(
             raise click.UsageError(
                 f"{len(arrays)} arrays: name one of them, or write them to a .npz, .safetensors or .zarr"
             )
+        if element_type is not None:
+            _check_cast(arrays.values(), element_type)
         only = next(iter(arrays.values()))
         arrays = arrays if name is None else {name: only}
         if wanted is None and ending(out) not in (".npy", *convert_file.CONTAINERS):
@@ -175,6 +177,17 @@ def _element_type(text: str) -> str:
     if not kind.is_array:
         raise click.UsageError(f"--dtype: {kind.name} has no values")
     return kind.name
+
+
+def _check_cast(arrays: Iterable[Any], element_type: str) -> None:
+    """Refuse a cast that NumPy lacks: between some types of ml_dtypes, as from int4 to uint4, there is none."""
+    wanted = element_type_named(element_type).dtype
+    assert wanted is not None, "_element_type takes types of arrays alone"
+    for dtype in (array.dtype for array in arrays):
+        if not np.can_cast(dtype, wanted, "unsafe"):
+            raise click.UsageError(
+                f"--dtype: NumPy cannot cast {dtype} to {wanted}; convert to another type first, such as f32"
+            )
 
 
 def _written(

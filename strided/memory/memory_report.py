@@ -18,6 +18,7 @@ from strided.dumps.directory.names import parse_name
 from strided.dumps.directory.programs import Program
 from strided.dumps.hlo import Module, read_hlo
 from strided.dumps.hlo.mlir import refuse_bytecode
+from strided.dumps.hlo.text import NO_COMPUTATION
 from strided.dumps.source import BYTE_ORDER_MARK, PROBE_BYTES, is_text, open_head, open_source, refuse_utf16
 from strided.errors import DumpError, DumpWarning, UnsupportedError, warn
 from strided.memory.cures import with_cures
@@ -35,6 +36,8 @@ _Part = TypeVar("_Part")
 #: What every message of a program that ran out of memory holds.
 _EXHAUSTED = "RESOURCE_EXHAUSTED"
 _HEADER = re.compile(r"^HloModule[ \t]", re.MULTILINE)
+#: A beginning of HLO or of a buffer assignment that does not begin its text.
+_BEHIND = re.compile(r"^[^\n]{0,2000}?(HloModule(?= \w)|BufferAssignment:)", re.MULTILINE)
 
 
 #: How the memory usage report of XLA for CPU and GPU begins.
@@ -190,7 +193,7 @@ class Material:
 
     def _add_text(self, text: str, source: Any) -> None:
         """Read a text; `source` is the file that it comes from."""
-        origin = text.encode() if source is None else source
+        origin = text if source is None else source
         if text.removeprefix(BYTE_ORDER_MARK).lstrip().startswith("BufferAssignment:"):
             self.assignment = read_allocations(origin)
             return
@@ -199,7 +202,12 @@ class Material:
         if usage is None and _ALLOCATED.match(text):
             raise UnsupportedError(f"{self.path or 'this'} {_OF_ALLOCATIONS}")
         if usage is None and (header or _EXHAUSTED not in text):
-            self._add_module(read_hlo(text if source is None else source, index=self.index))
+            try:
+                self._add_module(read_hlo(origin, index=self.index))
+            except DumpError as error:
+                if header or error.message != NO_COMPUTATION:
+                    raise
+                raise _unknown(text, self.path) from error
         else:
             self.text = usage or read_usage_text(text, self.path)  # which refuses it
 
@@ -207,6 +215,15 @@ class Material:
 def _is_text(source: str) -> bool:
     """Whether a str is a text rather than a path."""
     return "\n" in source or _EXHAUSTED in source or (not os.path.exists(source) and usage_in(source) is not None)
+
+
+def _unknown(text: str, path: str | None) -> DumpError:
+    """The error for a text of no known kind. What a log puts before each line is taken away in reports alone."""
+    message = "no HLO, no buffer assignment and no text about memory"
+    if (found := _BEHIND.search(text)) is None:
+        return DumpError(message, path=path)
+    message += f": cut off what a log put before {found[1]!r} and each line that follows"
+    return DumpError(message, path=path, line=text.count("\n", 0, found.end()) + 1)
 
 
 def _usage_of(program: Program) -> UsageText | None:

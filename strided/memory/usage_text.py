@@ -80,8 +80,8 @@ _RUNTIME = re.compile(
     rf"Attempting to (?:allocate|reserve) {_SIZE}[^\n]{{0,100}}That was not possible\. There are {_SIZE} free"
 )
 
-#: Colours of a terminal, which a log may hold.
-_COLOUR = re.compile(r"\x1b\[[0-9;]{0,40}m")
+#: What sets the colours of a terminal, and erases the rest of its line behind them, as grep does: a log may hold both.
+_COLOUR = re.compile(r"\x1b\[[0-9;:]{0,40}[mK]")
 #: Lines of a report that tell what a log puts before each of them.
 _TOTAL_LINE = re.compile(rf"^(.{{0,2000}}?){_TOTAL.pattern}", re.MULTILINE)
 _OLD_LINE = re.compile(r"^(.{0,2000}?)\d{1,6}\. Size: \d", re.MULTILINE)

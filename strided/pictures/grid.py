@@ -90,6 +90,8 @@ def _places(size: int, padded: int, tiles: tuple[int, int], limit: int) -> tuple
     # Most telling first: the first elements, the last one, the edges of the first tiles, the padding, then the rest.
     edges = [place for t in tiles if t > 1 for place in (t, t - 1)]
     wanted = [0, 1, size - 1, *edges, size, 2, 3, *(t + 1 for t in tiles), *range(4, limit)]
+    if limit < 4:  # without the last one, the first three would look like all
+        wanted.insert(1, size - 1)
     chosen: list[int] = []
     for place in wanted:
         if 0 <= place < padded and place <= size and place not in chosen:

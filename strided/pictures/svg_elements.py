@@ -10,6 +10,8 @@ import math
 from collections.abc import Iterable
 from html import escape
 
+from strided.escape import visible
+
 #: Okabe and Ito's colours, which colour-blind people tell apart; drawn light, so that text reads on them.
 COLOURS = ("#56b4e9", "#e69f00", "#009e73", "#f0e442", "#cc79a7", "#d55e00")
 #: The fill of padding: lines, since a pattern has an identifier, and those of other pictures in a page are the same.
@@ -23,10 +25,10 @@ _HATCH_STEP = 8
 
 
 def document(drawn: Iterable[str], width: float, height: float, title: str) -> str:
-    """The SVG text of a picture."""
+    """The SVG text of a picture. XML has no controls, not even as entities: those of a title are made visible."""
     return (
         f"<svg xmlns='http://www.w3.org/2000/svg' role='img' viewBox='0 0 {width:g} {height:g}' width='{width:g}' "
-        f"height='{height:g}' {_FONT} fill='currentColor' stroke='none'><title>{escape(title)}</title>"
+        f"height='{height:g}' {_FONT} fill='currentColor' stroke='none'><title>{escape(visible(title))}</title>"
         f"{ALONE}{''.join(drawn)}</svg>"
     )
 

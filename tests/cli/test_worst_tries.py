@@ -48,6 +48,10 @@ TRIES = {
     "type of torch": (("show", "x.bin", "torch.bfloat16[5,131]"), "did you mean bf16?"),
     "type of NumPy": (("identify", "x.bin", "float32[5,131]"), "did you mean f32?"),
     "type of no library": (("convert", "x.npy", "o.npy", "--dtype", "no.bf16"), "--dtype: no element type 'no.bf16'"),
+    "cast that NumPy lacks": (
+        ("convert", "x.bin", "s4[8192]{0:E(4)}", "o.npy", "--dtype", "u4"),
+        "--dtype: NumPy cannot cast int4 to uint4; convert to another type first",
+    ),
     # Sizes.
     "wrong type": (("show", "x.bin", "f32[5,131]{1,0:T(8,128)}"), "a factor of 2 may be those of two element types"),
     "no tiles": (("show", "long.bin", "bf16[5,131]"), "'strided identify' looks for layouts that fit"),

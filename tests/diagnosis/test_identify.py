@@ -96,6 +96,13 @@ def test_few_values_are_no_padding() -> None:
     assert not any(256 < c.shape.dimensions[1] < 384 for c in found.candidates)
 
 
+@pytest.mark.parametrize("rank", [0, 1, 33, 64])
+def test_any_rank_that_numpy_has(rank: int) -> None:
+    shape = f"f32[{','.join(['1'] * max(0, rank - 2) + ['16', '3'][2 - min(rank, 2) :])}]"
+    values = np.arange(sd.parse_shape(shape).size, dtype=np.float32)
+    assert str(identify(values.tobytes(), shape).candidates[0].shape).startswith(shape)
+
+
 @pytest.mark.parametrize("claim", ["[]", "f32[]", "s32[]", "f16[]", "s4[]", "pred[]", None])
 def test_one_element(claim: str | None) -> None:
     raw = np.float32(1).tobytes()

@@ -136,7 +136,20 @@ def test_windows_line_ends_and_gzip():
 
 def test_a_quoted_text_is_indented():
     text = TEXTS[SMALL_TPU]
-    assert of_text("".join(f"  {line}" for line in text.splitlines(keepends=True))) == of_text(text)
+    for indent in ("  ", "\t", "\t\t "):
+        assert of_text("".join(f"{indent}{line}" for line in text.splitlines(keepends=True))) == of_text(text)
+
+
+def test_a_str_of_several_lines_is_the_text_itself():
+    assert read_allocations(TEXTS[SMALL_TPU]) == of_text(TEXTS[SMALL_TPU])
+
+
+@pytest.mark.parametrize("end", ["", "Total bytes used: 60 (60B)\n\nUsed values:\n"])
+def test_two_texts_in_one_are_refused(end):
+    one = HEAD + "allocation 0: size 60:\n value: <3 p0 @0> (size=60,offset=0): f32[3,5]{1,0}\n" + end
+    second = one.count("\n") + 1
+    with pytest.raises(DumpError, match=f"line {second}: a second buffer assignment begins here"):
+        of_text(one + one)
 
 
 def test_a_text_of_which_nothing_is_understood_is_refused():

@@ -205,6 +205,16 @@ def test_a_split_buffer_holds_its_largest_piece(text: str) -> None:
 # Pictures.
 
 
+@pytest.mark.parametrize("text", ["u8[2305843009213693951]", "f32[1000,1000]", "f32[1000,1000]{0,1:T(8,128)}"])
+def test_a_narrow_picture_does_not_end_before_the_last_column(text: str) -> None:
+    last = str(sd.parse(text).dimensions[-1] - 1)
+    assert picture(text, width=15).split("\n")[0].replace("|", " ").split() == ["0", "…", last]
+
+
+def test_a_low_picture_does_not_end_before_the_last_row() -> None:
+    assert [line.split()[0] for line in picture("f32[1000,2]", max_rows=3).split("\n")[1:]] == ["0", "…", "999"]
+
+
 @pytest.mark.parametrize("text", ARRAYS)
 @pytest.mark.parametrize("width", [20, 40, 80, 200])
 def test_pictures_show_true_offsets(text: str, width: int) -> None:

@@ -675,6 +675,26 @@ def test_a_log_may_have_colours(path: Path) -> None:
     text = text_of(path)
     coloured = "\x1b[31m" + text.replace("\n", "\x1b[0m\n").replace("size", "\x1b[1;32msize\x1b[0m")
     assert sd.memory_report(coloured).to_dict() == sd.memory_report(text).to_dict()
+    found = "\n".join(f"\x1b[01;31m\x1b[K{line}\x1b[m\x1b[K" for line in text.split("\n"))  # as by grep
+    assert sd.memory_report(found).to_dict() == sd.memory_report(text).to_dict()
+
+
+ODD_NAME = "BufferAssignment:\nallocation 0: size 8:\n value: <1 \udcff @0> (size=8,offset=0): f32[2]{0}\n"
+
+
+@pytest.mark.parametrize("begin", ["HloModule m, is_scheduled=true", "BufferAssignment:"])
+@pytest.mark.parametrize("prefix", ["INFO: ", "\x1b[31m", "web-1  | "])
+def test_what_stands_before_each_line_of_a_dump_is_named(begin: str, prefix: str) -> None:
+    text = "".join(f"{prefix}{line}\n" for line in ("", begin, "allocation 0: size 8:", "ENTRY e {", "}"))
+    with pytest.raises(sd.DumpError, match=f"line 2: no HLO, .* put before '{begin.split(' ')[0]}' and each line"):
+        sd.memory_report(text)
+    with pytest.raises(sd.DumpError, match=r"^no HLO, no buffer assignment and no text about memory$"):
+        sd.memory_report("something else\n")
+
+
+@pytest.mark.parametrize("text", ["HloModule m\nENTRY e {\n ROOT a = f32[] parameter(0)\n}\n// \udcff\n", ODD_NAME])
+def test_a_text_may_hold_surrogates(text: str) -> None:
+    assert sd.memory_report(text).total_bytes
 
 
 PASSED_ON = """HloModule m, is_scheduled=true

@@ -163,8 +163,7 @@ class Sample:
         rng = np.random.default_rng(7)
         dimensions = tuple(dimensions)
         size = math.prod(dimensions)
-        grid = np.meshgrid(*_chosen(dimensions, points, rng), indexing="ij")
-        columns = [np.stack([g.reshape(-1) for g in grid]) if dimensions else np.empty((0, 1), np.int64)]
+        columns = [_grid(_chosen(dimensions, points, rng))]
         placed, at = [], columns[0].shape[1]
         for axis, n in enumerate(dimensions):
             if n < 2:
@@ -178,6 +177,15 @@ class Sample:
             placed.append(Pairs(axis, at, count, min(count, size // n * (n - 1))))
             at += 2 * count
         return cls(dimensions, tuple(np.concatenate(columns, axis=1)), columns[0].shape[1], tuple(placed))
+
+
+def _grid(chosen: Sequence[Table]) -> Table:
+    """All combinations of indices, one row for each dimension, in row-major order: `meshgrid` takes 32 at most."""
+    counts = [len(one) for one in chosen]
+    rows = np.empty((len(chosen), math.prod(counts)), np.int64)
+    for d, one in enumerate(chosen):
+        rows[d].reshape(math.prod(counts[:d]), counts[d], math.prod(counts[d + 1 :]))[...] = one[:, None]
+    return rows
 
 
 def _chosen(dimensions: tuple[int, ...], points: int, rng: np.random.Generator) -> list[Table]:

@@ -181,9 +181,9 @@ def read_allocations(origin: Any, *, kind: str | None = None, max_bytes: int | N
 
     Parameters
     ----------
-    origin : path or buffer
+    origin : path, buffer or str
         ``*buffer-assignment.txt`` of any version of XLA, or an ``.hlo.pb`` with a BufferAssignmentProto (those after
-        optimisations have one); gzip and Zstandard are undone.
+        optimisations have one); gzip and Zstandard are undone. A str of several lines is the text itself.
     kind : "text" or "proto", optional
         What it is, if the content misleads.
     max_bytes : int, optional
@@ -192,7 +192,7 @@ def read_allocations(origin: Any, *, kind: str | None = None, max_bytes: int | N
     Raises
     ------
     DumpError
-        Neither of them, broken, a text that ends inside of a line, or a module without an assignment.
+        Neither of them, broken, several texts, one that ends inside of a line, or a module without an assignment.
     OSError
         A file that cannot be opened.
 
@@ -200,6 +200,8 @@ def read_allocations(origin: Any, *, kind: str | None = None, max_bytes: int | N
     >>> read_allocations(text + b" value: <3 p0 @0> (size=8,offset=0): f32[2]{0}\\n").value("p0").shape.byte_size
     8
     """
+    if isinstance(origin, str) and ("\n" in origin or origin.startswith(HEADER.decode())):
+        origin = origin.encode("utf-8", "surrogatepass")  # which a lenient decoder leaves
     source = open_source(origin, max_bytes=max_bytes)
     if kind not in (None, "text", "proto"):
         raise DumpError(f"a buffer assignment is a text or a proto, not {kind!r}", path=source.path)

@@ -38,7 +38,7 @@ _ATTRIBUTE = re.compile(
     r"|output shape is \|(?P<output_shape>[^|]*)\||(?P<word>[a-zA-Z][^,:|]*))"
 )
 _VALUE = re.compile(
-    r" *value: <(\d{1,19}) (.*?)(?:\{([\d, ]*)\})?( \(phi\))?(?: @(-?\d{1,9}))?>"
+    r"[ \t]*value: <(\d{1,19}) (.*?)(?:\{([\d, ]*)\})?( \(phi\))?(?: @(-?\d{1,9}))?>"
     r" \(size=(\d{1,19}),offset=(\d{1,19})\):(?: (.*))?"
 )
 _INTEGER = re.compile(r"\d+")
@@ -71,12 +71,16 @@ class AssignmentText(NamedTuple):
 def read_assignment_text(view: memoryview, path: str | None, max_bytes: int | None = None) -> AssignmentText:
     """What a text holds. A DumpWarning tells lines that were not understood, and a text that was cut.
 
-    DumpError for another text, one that ends inside of a line, or too many short lines (`source.lines_of`).
+    DumpError for another text, several of them, one that ends inside of a line, or too many short lines
+    (`source.lines_of`).
     """
     lines = lines_of(view, path, max_bytes)
     first = next((k for k, line in enumerate(lines) if line.strip()), 0)
     if lines[first].strip() != HEADER.decode():
         raise DumpError("expected a buffer assignment, which begins 'BufferAssignment:'", path=path, line=first + 1)
+    for number, line in enumerate(lines[first + 1 :], first + 2):
+        if line.strip() == HEADER.decode():  # its allocations would count as more of the first program's
+            raise DumpError("a second buffer assignment begins here: read each by itself", path=path, line=number)
     found: list[tuple[Allocation, list[Value]]] = []
     unread: list[tuple[int, str]] = []
     total: int | None = None

@@ -32,6 +32,8 @@ from strided.errors import DumpError
 from strided.runtime.given import whole
 
 _HEADER = re.compile(rf"\s*+HloModule\b{BLANKS}((?:(?!/[/*])[^\s,])*+)", re.DOTALL)
+#: What is said of a text that is something else.
+NO_COMPUTATION = "no HLO computation in this text"
 #: The line between modules in files of XLA's tests.
 _DIVIDER = "// -----"
 
@@ -167,7 +169,7 @@ class _ModuleReader:
             refuse_mlir(self.lines[self.start :], self.path)
             line = next((n for n, text in enumerate(self.lines[self.start :], self.start) if text.strip()), self.start)
             column = len(self.lines[line]) - len(self.lines[line].lstrip()) + 1
-            words = "no HLO computation in this text"
+            words = NO_COMPUTATION
             if STATEMENT_START.match(self.lines[line]):
                 words += ": instructions stand between 'ENTRY e {' and '}', but for a single one"
             raise DumpError(words, path=self.path, line=line + 1, column=column)
