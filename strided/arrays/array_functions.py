@@ -14,7 +14,7 @@ from numpy.lib.array_utils import normalize_axis_index
 from numpy.lib.stride_tricks import as_strided
 
 from strided.arrays import blocks, deferral, overlap, reductions, wide_sums
-from strided.arrays.arguments import Arguments
+from strided.arrays.arguments import Arguments, with_each
 from strided.arrays.array_writes import WRITES
 from strided.arrays.base import ArrayBase
 from strided.arrays.formatting import corners
@@ -52,6 +52,9 @@ def _converted(function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]
         first, rest, options = _first(function, args, kwargs)
         if isinstance(first, ArrayBase) and not first.flags.writeable:
             return function(first.stand_in(), *rest, **options)  # refused, whatever its values
+    if _is_read_only(_out(function, args, kwargs)):
+        # Refused, whatever the values: nothing need be converted for it.
+        function(*with_each(args, ArrayBase.stand_in), **with_each(kwargs, ArrayBase.stand_in))
     out = kwargs.get("out")
     writes = function in WRITING or out is not None
     calls_back = any(map(_is_function, (*args, *kwargs.values())))
@@ -81,6 +84,19 @@ def _converted(function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]
     operands.write_back(*(x for x in written if isinstance(x, ArrayBase) and x.flags.writeable))
     operands.protect(returned)
     return returned
+
+
+def _out(function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """The array for the result, by name or position; None if there is none."""
+    if "out" in kwargs:
+        return kwargs["out"]
+    return next(
+        (x for x, name in zip(args, wide_sums.signature(function).parameters, strict=False) if name == "out"), None
+    )
+
+
+def _is_read_only(x: Any) -> bool:
+    return isinstance(x, (ArrayBase, np.ndarray)) and not x.flags.writeable
 
 
 def _relevant(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterator[Any]:

@@ -6,12 +6,15 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TypeAlias
 
 from strided.files import gzipped, zstd
-from strided.files.magic import GZIP_MAGIC, ZSTD_MAGIC
+from strided.files.magic import GZIP_MAGIC, ZSTD_MAGIC, ZSTD_SKIPPED_MAGICS
 
 #: Gives the expanded data of a file in pieces; takes the file, its name in errors, and the bytes of a piece.
 Expander: TypeAlias = Callable[[gzipped.Readable, str | None, int | None], Iterator[bytes]]
 
-_EXPANDERS: Mapping[bytes, Expander] = {GZIP_MAGIC: gzipped.expanded, ZSTD_MAGIC: zstd.expanded}
+_EXPANDERS: Mapping[bytes, Expander] = {
+    GZIP_MAGIC: gzipped.expanded,
+    **dict.fromkeys((ZSTD_MAGIC, *ZSTD_SKIPPED_MAGICS), zstd.expanded),
+}
 #: First bytes that tell whether data are compressed.
 MAGIC_BYTES = max(map(len, _EXPANDERS))
 

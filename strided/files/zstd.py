@@ -7,11 +7,10 @@ from typing import Any, cast
 
 from strided.errors import DumpError, UnsupportedError
 from strided.files.gzipped import PIECE_BYTES, Readable
+from strided.files.magic import ZSTD_SKIPPED_MAGICS
 
 #: Bytes that tell how long a header is and what follows it. No frame is shorter than 8 bytes.
 _FRAME_BYTES, _BLOCK_BYTES = 8, 3
-#: The last three bytes of the magic of frames that hold no data; the first is 50 to 5f.
-_SKIPPED_MAGIC = b"\x2a\x4d\x18"
 #: Bytes of the fields of a frame's header that two bits announce.
 _DICTIONARY_BYTES, _CONTENT_SIZE_BYTES = (0, 1, 2, 4), (0, 2, 4, 8)
 #: The type of a block that repeats one byte.
@@ -74,7 +73,7 @@ class _Frames:
     def _to_next_header(self, header: bytes) -> int:
         """The bytes from the beginning of a header to that of the next one."""
         if self._behind_blocks is None:
-            if header[1:4] == _SKIPPED_MAGIC:
+            if header.startswith(ZSTD_SKIPPED_MAGICS):
                 return _FRAME_BYTES + int.from_bytes(header[4:8], "little")
             flags = header[4]
             self._behind_blocks = _CHECKSUM_BYTES if flags & 4 else 0

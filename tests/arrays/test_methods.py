@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import math
 import operator
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -332,3 +333,33 @@ def test_methods_take_what_ndarrays_take_and_not_what_the_functions_take(text: s
         a, x = both(text)
         same_outcome(lambda call=call, a=a: call(a), lambda call=call, x=x: call(x), same_values)
         same_values(a, x)
+
+
+OUT_CALLS: dict[str, Callable[[Any, Any], Any]] = {
+    "clip": lambda x, out: x.clip(2, 5, out=out),
+    "clip, by position": lambda x, out: x.clip(2, 5, out),
+    "np.clip, by position": lambda x, out: np.clip(x, 2, 5, out),
+    "cumsum": lambda x, out: x.cumsum(0, out=out),
+    "cumsum, by position": lambda x, out: x.cumsum(0, None, out),
+    "cumprod": lambda x, out: x.cumprod(0, out=out),
+    "round": lambda x, out: x.round(1, out),
+    "take": lambda x, out: x.take([0, 1, 2], 0, out),
+    "concatenate": lambda x, out: np.concatenate([x[:1], x[1:]], out=out),
+    "of nothing": lambda x, out: x[:0].clip(2, 5, out=out[:0]),
+    "another axis": lambda x, out: x.cumsum(7, out=out),
+}
+
+
+@pytest.mark.parametrize("kind", ["ndarray", TILED, PLAIN])
+@pytest.mark.parametrize("name", OUT_CALLS)
+def test_a_read_only_out_is_refused_before_anything_is_converted(
+    name: str, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (a, x), (out, values) = both(), both(PLAIN if kind == "ndarray" else kind, writable=False)
+    with pytest.raises((ValueError, IndexError)) as wanted:
+        OUT_CALLS[name](x, values)
+    with monkeypatch.context() as patch:
+        patch.setattr("strided.arrays.array_functions.Arguments", None)  # converts
+        with pytest.raises(type(wanted.value), match=re.escape(str(wanted.value))):
+            OUT_CALLS[name](a, values if kind == "ndarray" else out)
+    assert np.array_equal(out, values)

@@ -107,7 +107,8 @@ EDGES = {
     "f32": [0, -0.0, 1, 1.05, -3e38, 3e38, np.inf, -np.inf, np.nan],
     "f64": [0, 1, 1e308, -1e308, np.inf, -np.inf, np.nan],
     "bf16": [0, 1, -1, np.inf, -np.inf, np.nan],
-    "c64": [0, 1j, -1, np.inf, -np.inf, complex(0, np.inf), np.nan],
+    "c64": [0, 1j, -1, np.inf, -np.inf, complex(0, np.inf), complex(np.inf, np.nan), complex(np.nan, -np.inf), np.nan],
+    "c128": [0, 1j, complex(1e308, -1.7e308), complex(0, np.inf), complex(np.inf, np.nan), complex(np.nan, 1), np.nan],
     "s8": [0, 1, -1, 127, -128],
     "s64": [0, 1, -1, 2**63 - 1, -(2**63)],
     "u64": [0, 1, 2**64 - 1],
@@ -124,13 +125,20 @@ def test_infinities_and_infinite_tolerances_are_those_of_isclose(
 ) -> None:
     dtype = ELEMENT_TYPES[name].dtype
     x, y = (np.array(each, dtype) for each in zip(*itertools.product(EDGES[name], repeat=2), strict=True))
-    a, b = (each.astype(np.complex128 if name == "c64" else np.float64) for each in (x, y))
+    a, b = (each.astype(np.complex128 if name[0] == "c" else np.float64) for each in (x, y))
     with np.errstate(all="ignore"):
         wanted = ~np.isclose(a, b, rtol=rtol, atol=atol, equal_nan=equal_nan)
     found = diff(x, y, rtol=rtol, atol=atol, equal_nan=equal_nan, limit=x.size)
     assert [m.index[0] for m in found.mismatches] == np.flatnonzero(wanted).tolist()
     alone = [diff(x[k], y[k], rtol=rtol, atol=atol, equal_nan=equal_nan).equal for k in range(x.size)]
     assert alone == (~wanted).tolist()  # one element takes another way where all are finite
+
+
+def test_what_a_tolerance_allows_is_not_counted_as_nan() -> None:
+    x, y = np.array([complex(np.inf, np.nan), complex(np.nan, 0), 1], np.complex64), np.zeros(3, np.complex64)
+    found = diff(x, y, atol=np.inf)
+    assert (found.count, found.unordered) == (1, 1)
+    assert diff(x, y, atol=1).unordered == diff(x, y, max_ulp=2**31).unordered == 2
 
 
 @pytest.mark.parametrize("kind", SMALL_FLOATS, ids=lambda kind: kind.name)

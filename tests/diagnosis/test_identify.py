@@ -16,6 +16,7 @@ import pytest
 
 import strided as sd
 from strided import cli, demo
+from strided.diagnosis.identification.levels import numbered
 from strided.inspect import Candidate, Identification, identify
 from tests.cases import RAW_BUFFERS
 from tests.diagnosis.campaign import buffer_of, ids, noise, smooth, weights
@@ -31,6 +32,15 @@ def named(found: Identification) -> set[str]:
 
 def without_layout(text: str) -> str:
     return sd.parse_shape(text).text(layout=False)
+
+
+@pytest.mark.parametrize("most", [1, 7, 300, 10**6])
+@pytest.mark.parametrize("count", [0, 1, 50, 2000])
+def test_rows_are_numbered_as_unique_does(count: int, most: int) -> None:
+    rows = np.random.default_rng(count).integers(0, most, count)
+    for found, wanted in zip(numbered(rows), np.unique(rows, return_inverse=True, return_counts=True), strict=True):
+        assert found.dtype == wanted.dtype
+        assert found.tolist() == wanted.tolist()
 
 
 def test_reprs_say_what_was_found() -> None:

@@ -35,6 +35,19 @@ def dump(folder) -> Dump:
     return open_dump(folder)
 
 
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_devices_are_counted_in_the_header_however_lines_end(tmp_path: Path, end: str) -> None:
+    lines = [
+        'HloModule m, replica_count=2, num_partitions=3, frontend_attributes={x="a\rb"} // the header',
+        "ENTRY e {",
+        '  ROOT p = f32[2]{0} parameter(0), metadata={op_name="num_partitions=8"}',
+        "}",
+    ]
+    (tmp_path / "module_0001.m.cpu_after_optimizations.txt").write_bytes(end.join(lines).encode())
+    [program] = open_dump(tmp_path).programs
+    assert program.num_devices == 6
+
+
 # ---- names ----
 
 

@@ -205,6 +205,72 @@ def test_lines_end_where_comments_of_xla_do(origin: Any, last: str, ends: list[s
     assert module.entry.root.line == LINE_ENDS.count("\n")
 
 
+TABLES = """HloModule m, entry_computation_layout={{(f32[2]{{0}})->f32[2]{{0}}}}
+
+FileNames{0}
+
+FunctionNames{1}
+
+FileLocations{2}
+
+StackFrames{3}
+
+ENTRY e {{
+  ROOT p = f32[2]{{0}} parameter(0), metadata={{op_name="x" stack_frame_id=1}}
+}}
+"""
+ROWS = (
+    '\n1 "a.py"\n2 "b.py"',
+    '\n1 "f"',
+    "\n1 {file_name_id=2 function_name_id=1 line=5 end_line=5 column=1 end_column=2}",
+    "\n1 {file_location_id=1 parent_frame_id=1}",
+)
+#: Rows of a table that do not take a line each, as XLA reads them.
+SPLIT_ROWS: dict[str, tuple[int, str]] = {
+    "names behind their numbers": (0, '\n1\n"a.py"\n2\n\n"b.py"'),
+    "names behind comments": (0, '\n1 // one {\n"a.py" // "a\n\n2 /* two\nlines */ "b.py"'),
+    "names on one line": (0, '\n1 "a.py" 2 "b.py"'),
+    "names behind the heading": (0, ' 1 "a.py"\n2 "b.py"'),
+    "a name of two lines": (0, '\n1 "a\n2.py" 2 "b.py"'),
+    "a function": (1, '\n1\n\n"f"'),
+    "a place behind its number": (2, ROWS[2].replace(" {", "\n{")),
+    "a place, field by field": (2, ROWS[2].replace(" ", "\n").replace("}", "\n}")),
+    "a place whose lines begin with numbers": (2, ROWS[2].replace("=", "=\n")),
+    "a place with comments": (2, ROWS[2].replace(" line", " // }\n /* } */ line")),
+    "a frame": (3, ROWS[3].replace(" ", "\n")),
+    "frames on one line": (3, ROWS[3] + " 2 {file_location_id=1\nparent_frame_id=2}"),
+}
+
+
+def tables_with(number: int, rows: str) -> str:
+    return TABLES.format(*(rows if k == number else row for k, row in enumerate(ROWS)))
+
+
+@pytest.mark.parametrize(("number", "rows"), SPLIT_ROWS.values(), ids=SPLIT_ROWS)
+def test_rows_of_source_tables_may_be_split(number: int, rows: str) -> None:
+    text = tables_with(number, rows)
+    for form in (text, text.replace("\n", "\r\n")):
+        module = read_hlo(form)
+        assert module.unread == ()
+        assert [(f.file, f.function, f.line, f.end_column) for f in module.entry.root.stack] == [("b.py", "f", 5, 2)]
+        assert module.entry.root.line == text[: text.index("ROOT")].count("\n") + 1
+
+
+@pytest.mark.jax
+@pytest.mark.parametrize(("number", "rows"), SPLIT_ROWS.values(), ids=SPLIT_ROWS)
+def test_xla_reads_split_rows_alike(number: int, rows: str) -> None:
+    xla = pytest.importorskip("jaxlib._hlo")
+    text = tables_with(number, rows)
+    printed = read_hlo(xla.hlo_module_from_text(text).to_string())
+    assert printed.entry.root.stack == read_hlo(text).entry.root.stack
+
+
+@pytest.mark.parametrize("rows", ['\n1 "a.py\n2 "b.py"', '\n1 {\n2 "b.py"', '\n1\n2 "b.py"', '\n1 "a.py" x\n2 "b.py"'])
+def test_a_damaged_row_of_a_source_table_costs_no_other(rows: str) -> None:
+    module = read_hlo(tables_with(0, rows))
+    assert [(f.file, f.function, f.line) for f in module.entry.root.stack] == [("b.py", "f", 5)]
+
+
 def test_a_carriage_return_in_a_string_stays_there() -> None:
     text = 'ENTRY e { // c\r  p = f32[] iota(), metadata={op_name="a\rb"} /* "\r */\r} // end'
     module = read_hlo(text)

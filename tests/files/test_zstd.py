@@ -5,11 +5,15 @@ from __future__ import annotations
 import io
 import random
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import strided as sd
+from strided.dumps.source import open_source
+from strided.files.compressed import expander_of
+from strided.files.magic import format_of
 from strided.files.zstd import expanded
 from strided.io.file_array import open_file
 
@@ -58,6 +62,34 @@ def test_data_that_end_inside_of_a_frame_are_refused() -> None:
                 continue
             with pytest.raises(sd.DumpError, match=r"broken Zstandard data: Compressed file ended before the end"):
                 list(expanded(read(data[:end])))
+
+
+@pytest.mark.parametrize("first", range(0x50, 0x60))
+def test_data_that_begin_with_a_frame_that_is_skipped_are_known(first: int) -> None:
+    head = bytes((first,)) + SKIPPED[1:]
+    assert expander_of(head) is expanded
+    found = format_of(head, 100)
+    assert found is not None
+    assert found.name == "Zstandard data"
+    assert expander_of(bytes((first ^ 0x20,)) + SKIPPED[1:]) is None
+
+
+def test_frames_that_are_skipped_may_stand_anywhere(tmp_path: Path) -> None:
+    compressed(b"")  # skips where nothing expands
+    long, none = bytes.fromhex("502a4d1800000500") + bytes(5 << 16), bytes.fromhex("532a4d1800000000")
+    path = tmp_path / "x.zst"
+    for data in (SKIPPED + SMALL, none + long + SMALL, SKIPPED + SMALL + none + SMALL + long, long + SMALL + SKIPPED):
+        path.write_bytes(data)
+        for origin in (data, path):
+            assert bytes(open_source(origin).view) == b"strided" * data.count(SMALL)
+        with open_file(io.BytesIO(data), "x.zst", f"u8[{7 * data.count(SMALL)}]") as array:
+            assert bytes(array.to_numpy()) == b"strided" * data.count(SMALL)
+    for data in (SKIPPED, SKIPPED + SMALL, SMALL + SKIPPED):
+        for cut in (1, 4):
+            with pytest.raises(sd.DumpError, match="ended before the end"):
+                open_source(data[:-cut])
+    with pytest.raises(sd.DumpError, match="broken Zstandard data"):
+        open_source(SKIPPED + b"something else")
 
 
 @pytest.mark.parametrize("checked", [True, False])

@@ -53,7 +53,7 @@ class Tolerance:
 
 
 class Measured(NamedTuple):
-    """How far pairs of elements are apart: `unequal` and `unordered` (one is NaN) are masks.
+    """How far pairs of elements are apart: `unequal` and `unordered` (these, too, and one is NaN) are masks.
 
     `distance` is ``|a - b|`` and `relative` that over ``|b|``, both 0 for the unordered; `steps` are ULPs of floats,
     and ``|a - b|`` of integers.
@@ -261,21 +261,21 @@ def _decided(x: Array, y: Array, distance: Array, steps: Steps, tolerance: Toler
         return Measured(unequal, np.zeros(unequal.shape, bool), distance, relative, steps)
     same = (x == y) & ~(distance > 0)  # integers may be a little more than x and y
     nan_x, nan_y = np.isnan(x), np.isnan(y)
+    size = np.abs(y)
+    # Of complex numbers, inf+nanj is infinitely far from any number, which an infinite tolerance allows, as in NumPy.
+    near = (distance <= tolerance.atol + tolerance.rtol * size) & np.isfinite(y)
     unordered = nan_x != nan_y
     steps[nan_x | nan_y] = 0
     # Equal infinities have no difference; NaN has none either.
     distance[same | nan_x | nan_y] = 0
-    size = np.abs(y)
     relative = distance / size
     relative[distance == 0] = 0
     relative[np.isinf(distance)] = np.inf
     if tolerance.max_ulp is not None:
-        unequal = steps > tolerance.max_ulp
+        unequal = (steps > tolerance.max_ulp) | unordered
     else:
-        near = (distance <= tolerance.atol + tolerance.rtol * size) & np.isfinite(y)
-        unequal = ~(same | near)
-        unequal &= ~(nan_x & nan_y)
-    unequal |= unordered
+        unequal = ~(same | near | (nan_x & nan_y))
+        unordered &= unequal
     if not tolerance.equal_nan:
         both = nan_x & nan_y
         unequal |= both

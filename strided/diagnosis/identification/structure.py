@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ import numpy.typing as npt
 
 from strided.diagnosis.identification.candidates import Reading
 from strided.diagnosis.identification.evidence import Evidence
-from strided.diagnosis.identification.levels import Feature, Slots, fit
+from strided.diagnosis.identification.levels import Feature, Slots, fit, numbered
 from strided.diagnosis.identification.sampling import Pairs, Sample, Source, as_numbers
 
 Floats = npt.NDArray[np.float64]
@@ -107,8 +108,16 @@ def ranks(numbers: Floats, inside: npt.NDArray[np.bool_], points: int) -> Floats
 
 def _shuffled(u: Floats) -> Floats:
     """Differences of values drawn at random, one for each."""
-    differences: Floats = np.abs(u - np.roll(np.random.default_rng(3).permutation(u), 1))
+    differences: Floats = np.abs(u - np.roll(u[_permutation(3, len(u))], 1))
     return differences
+
+
+@lru_cache(maxsize=64)
+def _permutation(seed: int, count: int) -> npt.NDArray[np.int64]:
+    """A random order of so many values; many readings have equally many."""
+    found = np.random.default_rng(seed).permutation(count)
+    found.flags.writeable = False  # it is shared
+    return found
 
 
 def _spread(shuffled: Floats) -> tuple[float, float]:
@@ -214,7 +223,7 @@ def _groupings(u: Floats, inside: npt.NDArray[np.bool_], sample: Sample) -> dict
             continue
         if len(axes) == 1 and _repeats(np.bincount(group, own) / np.bincount(group), places):
             continue
-        mixed = np.random.default_rng(5).permutation(len(own))
+        mixed = _permutation(5, len(own))
         # Numbers of 16 bits are sorted by their digits, several times as fast.
         mixed = mixed[np.argsort(group[mixed].astype(np.min_scalar_type(len(places))), kind="stable")]
         same = group[mixed[:-1]] == group[mixed[1:]]
@@ -228,10 +237,7 @@ def _grouped(
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """The rows that the points lie in, and of each point which one."""
     index = [sample.index[k][: sample.points][held] for k in axes]
-    places, group = np.unique(
-        np.ravel_multi_index(index, tuple(sample.dimensions[k] for k in axes)), return_inverse=True
-    )
-    return places, group
+    return numbered(np.ravel_multi_index(index, tuple(sample.dimensions[k] for k in axes)))[:2]
 
 
 def _rough(u: Floats, inside: npt.NDArray[np.bool_], sample: Sample, axes: tuple[int, ...]) -> float:

@@ -15,14 +15,14 @@ from strided.dumps.hlo import read_hlo
 from strided.dumps.hlo.module import Module
 from strided.dumps.snapshots.format import UNOPTIMIZED
 from strided.dumps.snapshots.snapshot import Snapshot, Values, read_snapshot
-from strided.dumps.source import open_head
+from strided.dumps.source import lines_of, open_head
 from strided.errors import DumpError, UnsupportedError
 from strided.escape import counted, some, visible
 from strided.runtime.lazy import lazy
 
 #: Bytes of a module's text in which its header is looked for.
 _HEADER_BYTES = 1 << 16
-_COUNT = re.compile(rb"\b(replica_count|num_partitions)=(\d{1,9})")
+_COUNT = re.compile(r"\b(replica_count|num_partitions)=(\d{1,9})")
 
 #: What reading a file raises that is damaged, or that only a package can expand which is not installed.
 UNREADABLE = DumpError, UnsupportedError
@@ -191,11 +191,11 @@ class Program:
         for file, _ in self._named("module"):
             if ".txt" in file.path.suffixes or file.path.suffix == ".hlo":
                 try:
-                    head = open_head(file.path, _HEADER_BYTES).split(b"\n", 1)[0]
+                    head = lines_of(memoryview(open_head(file.path, _HEADER_BYTES)), None, None)[0]
                 except (*UNREADABLE, OSError):
                     continue
                 counts = {name: int(count) for name, count in _COUNT.findall(head)}
-                return counts.get(b"replica_count", 1) * counts.get(b"num_partitions", 1)
+                return counts.get("replica_count", 1) * counts.get("num_partitions", 1)
         try:
             module = self.module or self.module_before
         except UNREADABLE:

@@ -20,16 +20,16 @@ STRING = r'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
 #: An unterminated string or comment takes the rest of the text, so its end is searched for only once.
 _STRING = r'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)'
 #: ``//`` after a colon belongs to an address such as ``gs://bucket``.
-_COMMENT = r"/\*.*?(?:\*/|\Z)|(?<!:)//[^\n]*+"
+COMMENT = r"/\*.*?(?:\*/|\Z)|(?<!:)//[^\n]*+"
 
 #: Single quotes (mesh axes) count if they close on their line and hold no bracket: an apostrophe in unquoted
 #: text must not swallow the rest.
-_OPAQUE = rf"{_STRING}|{_COMMENT}|'[^'\n(){{}}\[\]]*+'"
+_OPAQUE = rf"{_STRING}|{COMMENT}|'[^'\n(){{}}\[\]]*+'"
 _TOKEN = re.compile(rf"{_OPAQUE}|[(){{}}\[\],]", re.DOTALL)
 _OPAQUE_OR_BRACKET = re.compile(rf"{_OPAQUE}|[(){{}}\[\]]", re.DOTALL)
-_COMMENT_OR_STRING = re.compile(f"{_STRING}|{_COMMENT}", re.DOTALL)
+_COMMENT_OR_STRING = re.compile(f"{_STRING}|{COMMENT}", re.DOTALL)
 #: What may stand between two tokens.
-BLANKS = rf"(?:\s++|{_COMMENT})*+"
+BLANKS = rf"(?:\s++|{COMMENT})*+"
 _SPACE = re.compile(BLANKS, re.DOTALL)
 _CLOSER = {"(": ")", "{": "}", "[": "]"}
 

@@ -20,17 +20,20 @@ import re
 from strided.dumps.hlo.asynchronous import unfold
 from strided.dumps.hlo.computation_text import BODY, ComputationReader, RepeatedNameError, are_alike
 from strided.dumps.hlo.header import TABLES
-from strided.dumps.hlo.lexer import BLANKS, read_attributes, single_end, trimmed
+from strided.dumps.hlo.lexer import BLANKS, read_attributes, single_end, skip_space, trimmed
 from strided.dumps.hlo.mlir import refuse_mlir
 from strided.dumps.hlo.module import Computation, Module
 from strided.dumps.hlo.names import rename
 from strided.dumps.hlo.operands import with_parameters
 from strided.dumps.hlo.statements import STATEMENT_START, LineGroups, opening_of
-from strided.dumps.hlo.text_header import TextHeader
+from strided.dumps.hlo.text_header import TextHeader, split_rows
 from strided.dumps.source import BYTE_ORDER_MARK, split_lines
 from strided.errors import DumpError
 from strided.runtime.given import whole
 
+_HEADING = re.compile(rf"\s*+({'|'.join(TABLES)})\b{BLANKS}(?=[0-9]|\Z)", re.DOTALL)
+#: Lines among which the end of a row of a source table is looked for: with each token on its own, there are 15.
+_ROW_LINES = 32
 _HEADER = re.compile(rf"\s*+HloModule\b{BLANKS}((?:(?!/[/*])[^\s,])*+)", re.DOTALL)
 #: What is said of a text that is something else.
 NO_COMPUTATION = "no HLO computation in this text"
@@ -120,11 +123,10 @@ class _ModuleReader:
             word = line.strip()
             bare = trimmed(word)
             if table is not None and bare[:1].isdigit():
-                table.append(bare)
-                position += 1
-            elif bare in TABLES:
-                table = self.tables.setdefault(bare, [])
-                position += 1
+                position = self._read_rows(table, position)
+            elif heading := _HEADING.match(line):
+                table = self.tables.setdefault(heading[1], [])
+                position = self._read_rows(table, position, heading.end())
             elif not word:
                 position += 1
             elif position > self.start and self._begins_module(word):
@@ -136,6 +138,22 @@ class _ModuleReader:
                     table = None
                 position = self._read_top(position)
         return position
+
+    def _read_rows(self, table: list[str], position: int, start: int = 0) -> int:
+        """Read the rows of a source table behind `start` of a line; returns the line on which they are over.
+
+        A row may go on over several lines, and others may follow it. One that does not close is kept as its line.
+        """
+        line = self.lines[position]
+        for count in (1, _ROW_LINES):
+            text = line if count == 1 else "\n".join(self.lines[position : position + count])
+            rows, end = split_rows(text, start)
+            following = skip_space(text, end)
+            if following == len(text) or "\n" in text[end:following]:
+                table += rows
+                return position + text.count("\n", 0, following) + (following == len(text))
+        table.append(trimmed(line[start:]))
+        return position + 1
 
     def _begins_module(self, word: str) -> bool:
         """Whether a line that is not the first begins another module: a second header, or a line between modules."""

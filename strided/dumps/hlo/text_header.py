@@ -13,7 +13,19 @@ import re
 from collections.abc import Iterator, Mapping
 
 from strided.dumps.hlo.header import TABLES, Alias, Donor, EntryLayout, SourceTables
-from strided.dumps.hlo.lexer import inside, integer, read_fields, read_strings, skip_space, split_list, unescape
+from strided.dumps.hlo.lexer import (
+    BLANKS,
+    COMMENT,
+    STRING,
+    inside,
+    integer,
+    read_fields,
+    read_strings,
+    skip_space,
+    split_list,
+    trimmed,
+    unescape,
+)
 from strided.errors import DumpError, NotationError
 from strided.layout import TupleShape, parser
 from strided.runtime.lazy import lazy
@@ -21,11 +33,15 @@ from strided.runtime.lazy import lazy
 _INDEX = r"\{([0-9,\s]*)\}"
 _ALIAS = re.compile(rf"{_INDEX}\s*:\s*\(\s*([0-9]{{1,18}})\s*(?:,\s*{_INDEX})?\s*(?:,\s*([\w-]+))?\s*\)")
 _DONOR = re.compile(rf"\(\s*([0-9]{{1,18}})\s*,\s*{_INDEX}\s*\)")
-_ROW = re.compile(r"\s*([0-9]{1,18})\s+(.*\S)")
+_ROW = re.compile(r"\s*([0-9]{1,18})\s+(.*\S)", re.DOTALL)
+#: A row whose string or brace is closed.
+_CLOSED_ROW = re.compile(
+    rf"""{BLANKS}([0-9]++{BLANKS}(?:{STRING}|'[^'\n]*+'|\{{(?:[^{{}}"/]++|{COMMENT}|/)*+\}}))""", re.DOTALL
+)
 
 
 class TextHeader:
-    """A header as text: its attributes, and the lines below the heading of each source table."""
+    """A header as text: its attributes, and the rows below the heading of each source table."""
 
     def __init__(self, attributes: Mapping[str, str], tables: Mapping[str, list[str]]) -> None:
         self.attributes, self._tables = attributes, tables
@@ -107,14 +123,27 @@ def _index(text: str) -> tuple[int, ...]:
     return tuple(number for part in text.split(",") if (number := integer(part.strip())) is not None)
 
 
+def split_rows(text: str, start: int = 0) -> tuple[list[str], int]:
+    """The rows of a source table that follow each other from `start` on, and where they end; comments are taken out.
+
+    >>> split_rows('1 "a.py" 2\\n"b.py"\\nENTRY')
+    (['1 "a.py"', '2\\n"b.py"'], 17)
+    """
+    rows = []
+    while row := _CLOSED_ROW.match(text, start):
+        rows.append(trimmed(row[1]))
+        start = row.end()
+    return rows, start
+
+
 def source_tables(tables: Mapping[str, list[str]]) -> SourceTables:
-    """The source tables from the lines below each of their headings; lines of another form are left out.
+    """The source tables from the rows below each of their headings; rows of another form are left out.
 
     A stack frame's parent counts one more in text than in a proto: a frame without a parent prints 1.
     """
     rows: dict[str, dict[int, str]] = {}
     for name in TABLES:
-        matches = (_ROW.fullmatch(line) for line in tables.get(name, []))
+        matches = (_ROW.fullmatch(row) for row in tables.get(name, []))
         rows[name] = {int(found[1]): found[2] for found in matches if found}
     frames = {}
     for number, text in rows["StackFrames"].items():
