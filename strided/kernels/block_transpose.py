@@ -90,20 +90,20 @@ def _turn(bits, inner=0):
     square = Square(bits, inner)
     body = partial({64: _square64, 32: _square32}.get(bits, _squares_of_words), square)
 
-    @operation(types.void, *[INTEGER] * 11)
-    def turn(builder, sources, source, targets, target, room, asked, ask_base, done, done_base, held, kept):
+    @operation(types.void, *[INTEGER] * 12)
+    def turn(builder, sources, source, targets, target, room, asked, ask_base, ask_lines, done, done_base, held, kept):
         """Transpose a square block whose sides are 64 bytes; ask for, and write, as many lines as it has.
 
         ``sources, source, targets, target``: addresses of tables of row offsets, each with what is added to all; and
-        `room`, 4 KB that begin at a multiple of 64. Then ``asked, ask_base``, rows of which eight lines each are asked
-        for, from the first one on that begins in them; and ``done, done_base, held, kept``, rows to which
-        `row_lines` lines each are streamed. They lie from `held` on, one row behind the other. If rows do not begin
-        with lines, the last 64 bytes of each are at `kept`, and new ones come there. `asked`, `done` and `kept` may be
-        0 for none.
+        `room`, 4 KB that begin at a multiple of 64. Then ``asked, ask_base, ask_lines``, rows of which so many lines
+        each are asked for, a `CHUNK` unless `asks_any`, from the first one on that begins in them; and ``done,
+        done_base, held, kept``, rows to which `row_lines` lines each are streamed. They lie from `held` on, one row
+        behind the other. If rows do not begin with lines, the last 64 bytes of each are at `kept`, and new ones come
+        there. `asked`, `done` and `kept` may be 0 for none.
         """
-        arguments = [sources, source, targets, target, room, asked, ask_base, done, done_base, held, kept]
+        arguments = [sources, source, targets, target, room, asked, ask_base, ask_lines, done, done_base, held, kept]
         name = f"strided_turn{square.kind}"
-        builder.call(function_of(builder.module, name, ir.VoidType(), [INT64] * 11, body), arguments)
+        builder.call(function_of(builder.module, name, ir.VoidType(), [INT64] * 12, body), arguments)
 
     return turn
 
@@ -139,7 +139,7 @@ def _whole_lines(square, builder, sources, source, targets, target, kept, presen
                         with builder.if_then(builder.icmp_signed("<", INT64(k), present), likely=True):
                             _put_line(builder, square, line, k, targets, target, kept, keeps)
         wall(builder)
-        ask_for_rows(builder, asked, ask_base, own)
+        ask_for_rows(builder, (asked, ask_base, None), own, len(rows))
     builder.ret_void()
 
 

@@ -8,11 +8,16 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from llvmlite import ir
+
 from strided.kernels.llvm import INT64, LINE, VECTOR, ask_for, blended, loaded, pointer_to, stream
 from strided.kernels.squares import entry
 
 #: Rows of which what is kept is asked for before it is wanted.
 KEPT_AHEAD = 16
+#: Bytes of one row that are asked for one after the other; those of its last chunk, which may have half of another.
+CHUNK = 512
+MOST_LINES = 3 * CHUNK // 2 // LINE
 
 
 def row_lines(width):
@@ -25,6 +30,7 @@ class Besides(NamedTuple):
 
     asked: Any
     ask_base: Any
+    ask_lines: Any
     done: Any
     done_base: Any
     held: Any
@@ -36,7 +42,8 @@ class Besides(NamedTuple):
         If none are written, those are asked for that follow the lines at `places`, to be written next.
         """
         across = row_lines(square.bits // 8)
-        ask_for_rows(builder, self.asked, self.ask_base, lines, group, square.count // 8)
+        asking = self.asked, self.ask_base, self.ask_lines
+        ask_for_rows(builder, asking, lines, 512 // square.bits, group, square.count)
         with builder.if_else(builder.icmp_signed("==", self.done, INT64(0))) as (alone, writing):
             with alone:
                 for place in places:
@@ -73,13 +80,69 @@ class Besides(NamedTuple):
                 stream(builder, value, pointer_to(builder, builder.add(line, INT64(k * LINE)), value.type))
 
 
-def ask_for_rows(builder, asked, ask_base, lines, group=INT64(0), rows=0):  # noqa: B008 a constant
-    """Ask for lines of the rows at `asked`, eight of each, if that is not 0, of which a group has so many."""
-    with builder.if_then(builder.icmp_signed("!=", asked, INT64(0))):
+def asks_any(side):
+    """Whether other parts of rows than chunks are asked for while squares of so many elements a side are turned.
+
+    Smaller ones do not take long enough for lines that are looked up; nor are their few lines waited for.
+    """
+    return side > 16
+
+
+def ask_for_rows(builder, asking, lines, side, group=INT64(0), count=0):  # noqa: B008 a constant
+    """Ask for some lines of a group of `count`, of the `side` that are asked for while a square is turned.
+
+    `asking`: a table of the rows' offsets, or 0 for none, what is added to them, and how many lines of each are wanted.
+    Where a row begins within a line, that line was asked for before.
+    """
+    table, base, each = asking
+    chunk = CHUNK // LINE
+
+    def ask_for_chunks():
+        first = builder.mul(group, INT64(count // chunk))
         for k in lines:
-            row = entry(builder, asked, ask_base, builder.mul(group, INT64(rows)), k // 8)
-            # Where a row begins within a line, that line was asked for before.
-            ask_for(builder, builder.add(row, INT64(k % 8 * LINE + LINE - 1)))
+            row = entry(builder, table, base, first, k // chunk)
+            ask_for(builder, builder.add(row, INT64(k % chunk * LINE + LINE - 1)))
+
+    def ask_for_any():
+        first = builder.add(builder.mul(each, INT64(side)), builder.mul(group, INT64(count)))
+        place = builder.add(_order(builder, side), builder.mul(first, INT64(16)))
+        for k in lines:
+            row, along = (_integer_at(builder, builder.add(place, INT64(16 * k + part))) for part in (0, 8))
+            row = builder.add(_integer_at(builder, builder.add(table, row)), base)
+            ask_for(builder, builder.add(row, along))
+
+    with builder.if_then(builder.icmp_signed("!=", table, INT64(0))):
+        if not asks_any(side):
+            ask_for_chunks()
+            return
+        with builder.if_else(builder.icmp_signed("==", each, INT64(chunk))) as (whole, other):
+            with whole:
+                ask_for_chunks()
+            with other:
+                ask_for_any()
+
+
+def _integer_at(builder, address):
+    return builder.load(pointer_to(builder, address, INT64))
+
+
+def _order(builder, side):
+    """Where a table lies, for each number of lines of a row, of the `side` that are asked for one after the other.
+
+    An entry is where the offset of the row stands in a table of these, and what is added to it, both in bytes. What is
+    left over asks for the last line once more.
+    """
+    name = f"strided_asked{side}"
+    if name not in builder.module.globals:
+        numbers = [0] * 2 * side
+        for each in range(1, MOST_LINES + 1):
+            last = side // each * each - 1
+            for row, line in (divmod(min(k, last), each) for k in range(side)):
+                numbers += [8 * row, LINE * line + LINE - 1]
+        kind = ir.ArrayType(INT64, len(numbers))
+        table = ir.GlobalVariable(builder.module, kind, name)
+        table.initializer, table.global_constant, table.linkage = ir.Constant(kind, numbers), True, "internal"
+    return builder.ptrtoint(builder.module.globals[name], INT64)
 
 
 def keep(builder, line, place):

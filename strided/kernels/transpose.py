@@ -26,10 +26,11 @@ from strided.kernels.transpose_squares import (
     SQUARE,
     TARGETS,
     ask,
+    asking,
     inside,
     sources_of,
     turning,
-    wanted_next,
+    wanted_at,
 )
 
 _SIDE_BY_SIDE = 64  # rows of the source that are read on before the next ones, if not from the cache
@@ -48,10 +49,10 @@ def _transpose(turn, suits, by_lines, width, source, target, tables, streaming, 
         sharing = max(sharing, 64 // max(1, abs(simd_bytes.integer(source_rows + 8) - simd_bytes.integer(source_rows))))
     bounds = simd_bytes.address(source), simd_bytes.address(source) + source.size, sharing
     held, far = NONE, ZERO
-    late = ZERO, ZERO, ZERO, ZERO
+    late = ZERO, ZERO, ZERO, ZERO, ZERO
     for k in range(count):
         far = max(far, simd_bytes.item(source_rows, k))
-    lines = prepare_ring(width, p_table, room) if streaming else ZERO
+    ring = prepare_ring(width, p_table, room) if streaming else (ZERO, ZERO)
     alike = along == 1 and simd_bytes.cell(p_pieces, 0, 2) <= BAND
     # If all rows of the target follow each other, those of every piece do.
     first = source_rows + 8 * simd_bytes.cell(q_pieces, 0, 1), simd_bytes.cell(q_pieces, 0, 2)
@@ -93,13 +94,13 @@ def _transpose(turn, suits, by_lines, width, source, target, tables, streaming, 
                     following = rows, s if n else after[0], simd_bytes.cell(q_pieces, n, 2), p_count if n else after[1]
                     if streaming:
                         late = by_ring(
-                            turn, suits, by_lines, width, lines, origin, goal, extent, following, late, room, bounds
+                            turn, suits, by_lines, width, ring, origin, goal, extent, following, late, room, bounds
                         )
                     else:
                         _direct(turn, width, origin, goal, extent, following, room, bounds)
     finish(held, streaming, room + RUN)
     if streaming:
-        finish_ring(width, lines, late, room)
+        finish_ring(width, ring, late, room)
         simd_bytes.fence()
 
 
@@ -145,8 +146,9 @@ def _direct(turn, width, origin, goal, extent, following, room, bounds):
         if k + 1 < bands:
             after = sources + 8 * rows, origin[1], rows, extent[0]
         begin = -before[1] if k == 0 else (side - before[1]) % side
+        plan = asking((sources, origin[1], rows), after, extent[0], across, width, bounds)
         for p in range(-before[0], extent[0], side):
-            wanted = wanted_next((sources, origin[1], rows), after, p, extent[0], width, bounds)
+            wanted = wanted_at(plan, p)
             # What is left over is turned with some of what comes before it, once more, if it is not much smaller.
             count = min(side, extent[0] - p)
             column = max(ZERO, min(p, extent[0] - side)) if overlaps and 4 * count > side else p
@@ -156,7 +158,7 @@ def _direct(turn, width, origin, goal, extent, following, room, bounds):
                 if near:
                     _ask_beside(side, sources + 8 * min(q + side, rows - side), origin[1] + p * width + 64)
                 else:
-                    ask(wanted, (q - begin) // side, across, ZERO)
+                    ask(wanted, (q - begin) // side, False)
                 to = goal[0] + 8 * column, goal[1] + row * width
                 if extent[1] < side:
                     _edge(turn, width, at, to, (count, extent[1]), room, bounds)

@@ -13,10 +13,11 @@ from strided.kernels.transpose_squares import (
     SQUARE,
     TARGETS,
     ask,
-    asks,
+    asking,
+    does_more,
     inside,
     sources_of,
-    wanted_next,
+    wanted_at,
 )
 
 
@@ -81,27 +82,28 @@ def by_run(turn, width, origin, t, extent, after, held, streaming, room, bounds)
     safe = s + extent[0] * width + far + 64 <= bounds[1]
     # What is written behind a row is overwritten: by whole squares, or by the next row if rows are written in order.
     in_place = whole > 0 or width == 8 or size <= 32 or (width == 4 and simd_bytes.writes_by_mask())
+    plan = asking(here, following, extent[0], count, width, bounds)
     for p in range(0, extent[0], side):
         new = min(side, extent[0] - p)
-        wanted = wanted_next(here, following, p, extent[0], width, bounds)
+        wanted = wanted_at(plan, p)
         to = put_at(held, room + RUN)
         # The last square of all rows comes first: what it writes behind the ends is overwritten by what belongs there.
         if rest:
-            asked = ask(wanted, whole, count, asks(width, rest, new))
+            asked = ask(wanted, whole, does_more(width, rest, new))
             at = last, s + p * width
             if not safe:
                 at = inside(at, side, (extent[0] - p) * width, bounds, room)
             if in_place:
-                turn(at[0], at[1], places, to + 64 * whole, room, (*asked, *NOTHING[2:]), (rest, new))
+                turn(at[0], at[1], places, to + 64 * whole, room, (*asked, *NOTHING[3:]), (rest, new))
             else:
-                turn(at[0], at[1], apart, room + SQUARE, room, (*asked, *NOTHING[2:]), (rest, new))
+                turn(at[0], at[1], apart, room + SQUARE, room, (*asked, *NOTHING[3:]), (rest, new))
                 for k in range(new):
                     simd_bytes.store(to + size * k + 64 * whole, simd_bytes.load(room + SQUARE + 64 * k))
         for j in range(whole):
-            asked = ask(wanted, j, count, asks(width, side, new))
+            asked = ask(wanted, j, does_more(width, side, new))
             at = rows + 8 * side * j, s + p * width
             if not safe:
                 at = inside(at, side, (extent[0] - p) * width, bounds, room)
-            turn(at[0], at[1], places, to + 64 * j, room, (*asked, *NOTHING[2:]), (side, new))
+            turn(at[0], at[1], places, to + 64 * j, room, (*asked, *NOTHING[3:]), (side, new))
         held = grown(held, size * new, streaming, room + RUN)
     return held

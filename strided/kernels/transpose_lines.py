@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from strided.kernels import simd_bytes
 from strided.kernels.compile import ZERO, part, separate
-from strided.kernels.transpose_squares import ask, asks, wanted_next
+from strided.kernels.transpose_squares import ask, asking, does_more, wanted_at
 
 # Measured on Zen 3: rows at multiples of 2 KB take 1.2 times as long straight, others two thirds to nine tenths.
 _LOOKED_AT = 64  # rows that tell how all of them lie
@@ -47,7 +47,7 @@ def lines_by(turn):
     def by_lines(width, here, following, extent, goal, bounds):
         """Turn whole squares of some rows of the source, `extent` elements of each, to where they belong.
 
-        `here` and `following` are what `wanted_next` takes. `goal`: a table of the offsets of the target's rows, what
+        `here` and `following` are what `asking` takes. `goal`: a table of the offsets of the target's rows, what
         is added to them, and where the last 64 bytes of each are kept, or 0 if all begin with a line.
         """
         side = 64 // width
@@ -57,13 +57,14 @@ def lines_by(turn):
             after, left = following, here[2] - q - count
             if left > 0:
                 after = rows + 8 * count, here[1], min(together, left), extent
+            plan = asking((rows, here[1], count), after, extent, count // side, width, bounds)
             for p in range(0, extent, side):
-                wanted = wanted_next((rows, here[1], count), after, p, extent, width, bounds)
+                wanted = wanted_at(plan, p)
                 t, kept = goal[1] + q * width, goal[2] + 64 * p if goal[2] else ZERO
                 for k in range(0, count, side):
-                    asked = ask(wanted, k // side, count // side, asks(width, side, side))
+                    asked = ask(wanted, k // side, does_more(width, side, side))
                     at = here[1] + p * width, goal[0] + 8 * p
-                    turn(rows + 8 * k, *at, t + k * width, kept, extent - p, *asked)
+                    turn(rows + 8 * k, *at, t + k * width, kept, extent - p, *asked[:2])
 
     return by_lines
 

@@ -13,11 +13,12 @@ from strided.kernels.transpose_squares import (
     PLACES,
     SQUARE,
     ask,
-    asks,
+    asking,
+    does_more,
     inside,
     passes,
     sources_of,
-    wanted_next,
+    wanted_at,
 )
 
 _PAST = ZERO + 1  # the caches
@@ -28,22 +29,26 @@ _lines = part(lines_besides.row_lines)
 
 @separate
 def prepare_ring(width, p_pieces, room):
-    """Make the table of places of the ring's rows; how many lines of a row are put there at once.
+    """Make the table of places of the ring's rows; how many lines of a row are put there at once, and half its rows.
 
-    More of few rows, so that all of these are there before any is written.
+    More lines of few rows, so that all of these are there before any is written; and no more rows than most bands have,
+    so that those of one can be written while the next ones are turned.
     """
-    most, lines = ZERO, ZERO + _lines(width)
+    side, most, least = 64 // width, ZERO, ZERO + LAG
     for k in range(p_pieces[1]):
-        most = max(most, simd_bytes.cell(p_pieces[0], k, 2))
-    while 2 * lines * max(most, 64 // width) <= LAG:
+        rows = simd_bytes.cell(p_pieces[0], k, 2)
+        most, least = max(most, rows), min(least, rows)
+    lines = ZERO + _lines(width)
+    while 2 * lines * max(most, side) <= LAG:
         lines *= 2
-    for k in range(2 * (LAG // lines)):
+    half = min(LAG // lines, max(2 * side, (least + side - 1) // side * side))
+    for k in range(2 * half):
         simd_bytes.put_item(room + PLACES, k, room + HELD + 64 * lines * k)
-    return lines
+    return lines, half
 
 
 @separate
-def by_ring(turn, suits, by_lines, width, lines, origin, goal, extent, after, late, room, bounds):
+def by_ring(turn, suits, by_lines, width, ring, origin, goal, extent, after, late, room, bounds):
     """Turn a band by writing some lines of each of its rows, then the next lines of each.
 
     Where rows of the target begin at multiples of 4 bytes and lie as `suits` says, whole blocks are written by
@@ -52,12 +57,12 @@ def by_ring(turn, suits, by_lines, width, lines, origin, goal, extent, after, la
     Squares are turned into a ring of rows; each is written half a ring later, while others are turned. A row that does
     not begin with a line keeps its last 64 bytes for its next lines.
 
-    `late` is the half ring that is still to be written, of whole lines: a table of the rows' offsets in the target, or
-    0 for none; what is added to them; where their last 64 bytes are kept, or 0; and the row of the ring behind them.
-    The answer is the same for the next band.
+    `ring` is what `prepare_ring` tells. `late` is the half ring that is still to be written, of whole lines: a table of
+    the rows' offsets in the target, or 0 for none; what is added to them; where their last 64 bytes are kept, or 0; the
+    row of the ring behind them; and how many there are. The answer is the same for the next band.
     """
     side = 64 // width
-    half = LAG // lines
+    lines, half = ring
     stop = (extent[0] + side - 1) // side * side
     clear = origin[1] + extent[0] * width + origin[2] + 64 <= bounds[1]
     phases = _phases(goal, extent[0])
@@ -79,26 +84,29 @@ def by_ring(turn, suits, by_lines, width, lines, origin, goal, extent, after, la
             place = goal[0], goal[1] + q * width, (room + KEPT) * keeps
             by_lines(width, here, following, extent[0], place, bounds)
             continue
+        plan = asking(here, following, extent[0], across, width, bounds)
         first = late[3]
         own = goal[0], goal[1] + q * width, (room + KEPT) * keeps
         # What need not be written at once is written with what comes next, unless `by_lines` may do that: it reads what
         # is kept of all rows.
-        leaves = whole and not straight and lines == _lines(width) and stop == extent[0] and stop >= half
+        by_turns = count == lines * side and lines == _lines(width)
+        leaves = whole and by_turns and not straight and stop >= half
         for p in range(0, stop if leaves else stop + half, side):
             slot = (first + p) % (2 * half)
             due, n, rows, size = (
-                (late[:3], p, half, 64 * lines) if p < half else (own, p - half, extent[0], count * width)
+                (late[:3], p, late[4], 64 * lines) if p < half else (own, p - half, extent[0], count * width)
             )
             held = room + HELD + 64 * lines * ((slot + half) % (2 * half))
-            besides = due[0] != 0 and (whole or p < half) and count == lines * side and p + side <= extent[0]
+            besides = due[0] != 0 and by_turns and (whole or p < half) and n + side <= rows and p < stop
+            besides = besides and does_more(width, side, min(side, extent[0] - p))
             if p < stop:
                 if ends[0] or ends[1]:
                     _ask_ends(own, p, min(side, extent[0] - p), count * width, ends)
-                wanted = wanted_next(here, following, p, extent[0], width, bounds)
+                wanted = wanted_at(plan, p)
                 for k in range(across):
                     present = min(side, count - side * k), min(side, extent[0] - p)
-                    asked = ask(wanted, k, across, asks(width, present[0], present[1]))
-                    done = NOTHING[2:]
+                    asked = ask(wanted, k, does_more(width, present[0], present[1]))
+                    done = NOTHING[3:]
                     if besides:
                         share = side // lines * k
                         kept = due[2] + 64 * (n + share) if due[2] else ZERO
@@ -110,21 +118,21 @@ def by_ring(turn, suits, by_lines, width, lines, origin, goal, extent, after, la
             if due[0] != 0 and not besides:
                 edges = ends[0] * (p >= half), ends[1] * (p >= half)
                 _write(due, n, held, min(side, rows - n), (lines, size), edges, room)
-        late = ZERO, ZERO, ZERO, ZERO
+        late = ZERO, ZERO, ZERO, ZERO, ZERO
         if leaves:
-            n = extent[0] - half
-            late = own[0] + 8 * n, own[1], (own[2] + 64 * n) * keeps, (first + stop) % (2 * half)
+            n = stop - half
+            late = own[0] + 8 * n, own[1], (own[2] + 64 * n) * keeps, (first + stop) % (2 * half), extent[0] - n
     return late
 
 
 @separate
-def finish_ring(width, lines, late, room):
+def finish_ring(width, ring, late, room):
     """Write what is still to be written, if anything is."""
-    half = LAG // lines
+    lines, half = ring
     if late[0]:
         for n in range(0, half, 64 // width):
             held = room + HELD + 64 * lines * ((late[3] + half + n) % (2 * half))
-            _write(late[:3], n, held, 64 // width, (lines, 64 * lines), _NEITHER, room)
+            _write(late[:3], n, held, min(64 // width, late[4] - n), (lines, 64 * lines), _NEITHER, room)
 
 
 @part
@@ -155,6 +163,7 @@ def _write(goal, n, held, rows, size, ends, room):
     with these, and ends with them.
     """
     lines, count = size
+    goes_on = count == 64 * lines and not ends[0] and not ends[1]
     for k in range(n, n + rows):
         t = goal[1] + simd_bytes.integer(goal[0] + 8 * k)
         phase = t & 63
@@ -164,10 +173,15 @@ def _write(goal, n, held, rows, size, ends, room):
             if not ends[0]:
                 first = simd_bytes.blend(phase, simd_bytes.load(kept + 64 - phase), first)
             simd_bytes.store(kept, simd_bytes.load(held + 64 * lines - 64))
-        simd_bytes.store(room + SQUARE, first)
-        for j in range(64, 64 * lines + 64, 64):
-            simd_bytes.store(room + SQUARE + j, simd_bytes.load(held - phase + j))
-        _write_end(t - phase, phase, room + SQUARE, count, ends)
+        if goes_on:
+            simd_bytes.put(t - phase, first, _PAST)
+            for j in range(64, 64 * lines, 64):
+                simd_bytes.put(t - phase + j, simd_bytes.load(held - phase + j), _PAST)
+        else:
+            simd_bytes.store(room + SQUARE, first)
+            for j in range(64, 64 * lines + 64, 64):
+                simd_bytes.store(room + SQUARE + j, simd_bytes.load(held - phase + j))
+            _write_end(t - phase, phase, room + SQUARE, count, ends)
         held += 64 * lines
 
 

@@ -5,9 +5,10 @@
 
 from __future__ import annotations
 
-from strided.kernels import NEAR, SHORT_ROW_BYTES, simd_bytes
+from strided.kernels import NEAR, SHORT_ROW_BYTES, lines_besides, simd_bytes
 from strided.kernels.compile import BYTES, LIST, NUMBER, TABLE, WRITABLE, ZERO, part, separate
 from strided.kernels.held_run import HELD_BYTES, RUN_BYTES
+from strided.kernels.lines_besides import CHUNK
 
 ARGUMENTS = (BYTES, WRITABLE, TABLE, LIST, LIST, TABLE, TABLE, NUMBER, WRITABLE)
 """Arguments of transposes: source, target, the five tables, whether to stream, scratch."""
@@ -16,7 +17,6 @@ ARGUMENTS = (BYTES, WRITABLE, TABLE, LIST, LIST, TABLE, TABLE, NUMBER, WRITABLE)
 # pairs; 64 rows read side by side one line at a time half as long again as by eight; lines asked for before they are
 # wanted take a third less; a load that must wait for a store behind streaming stores waits for memory; lines written
 # while others are turned, not after them, take a seventh less.
-CHUNK = 512  # bytes of one row that are asked for one after the other; the turning of a square asks for so many
 BAND = 2048  # rows of the target done before the next lines of any: of each 64 bytes may be kept, 128 KB in all
 LAG = 128  # lines held back before they are written; the ring holds twice as many
 
@@ -28,7 +28,9 @@ KEPT = HELD + 2 * 64 * LAG
 RUN = KEPT + 64 * BAND
 PLACES = RUN + RUN_BYTES + HELD_BYTES + 64 * SHORT_ROW_BYTES + 256
 
-NOTHING = (ZERO,) * 6  # that is asked for or written while a square is turned
+NOTHING = (ZERO,) * 7  # that is asked for or written while a square is turned
+
+_asks_any = part(lines_besides.asks_any)
 
 
 @part
@@ -64,77 +66,90 @@ def inside(at, rows, count, bounds, room):
 
 
 @part
-def wanted_next(here, following, p, extent, width, bounds):
-    """What is asked for while the squares at p are turned, so that all that is read next is there in time.
+def asking(here, following, extent, across, width, bounds):
+    """How rows are asked for while others are turned, so that all that is read next is there in time: see `ask`.
 
-    That is a share of the next chunk of the rows `here`, or of the first one of those `following`: a table of offsets,
-    where the runs begin, the number of rows, and of those that follow the elements of a run; here there are `extent`.
-    The answer is the table, what is added to its offsets, the first row of the share, the row behind it, and how many
-    rows the table has; the bytes of a chunk, and how many rows lie in a line.
+    While the squares of a chunk are turned, `across` side by side, the next chunk of the same rows is asked for, and at
+    the end of the rows the first chunk of those that follow. What is left of a row behind its last chunk belongs to
+    that one, if it is less than half of another.
+
+    `here` and `following`: a table of offsets, where the runs begin, and the number of rows; of those that follow also
+    the elements of a run, of which these have `extent`.
     """
+    size, most = extent * width, following[3] * width
+    last = max(ZERO, (size + CHUNK // 2) // CHUNK - 1) * CHUNK
+    rest, squares = size - last, CHUNK // 64 * across
+    if 2 * most >= 3 * CHUNK:
+        most = ZERO + CHUNK
+    count = here[2], following[2]
     if bounds[1] - bounds[0] <= NEAR:
-        return here[0], here[1], ZERO, ZERO, ZERO, ZERO, ZERO + 1
-    size = extent * width
-    chunk = CHUNK
-    while chunk >= 2 * size and chunk > 64:
-        chunk >>= 1
-    within = p * width & chunk - 1
-    rows, s, count = here
-    done = p * width - within + chunk
-    steps = min(chunk, size - done + chunk) >> 6
-    s += done
-    left = min(chunk, size - done)
-    if done >= size:
-        rows, s, count, left = following
-        left = min(left * width, CHUNK)
-    share = count
-    while steps > 1:
-        share = share + 1 >> 1
-        steps >>= 1
-    share = _as_many(share, max(1, 8 // width), left)
-    first = min((within >> 6) * share, count)
-    return rows, s, first, min(first + share, count), count, left, bounds[2]
+        count = ZERO, ZERO
+    shares = (
+        _share(count[0], squares, ZERO + CHUNK, width),
+        _share(count[0], squares, rest, width),
+        _share(count[1], max(1, rest >> 6) * across, most, width),
+    )
+    return here, following[:3], last, across, width, shares, bounds[2]
 
 
 @part
-def _as_many(rows, most, size):
-    """How many rows are asked for in one go instead of some: `most`, if whole chunks of more than half are wanted.
-
-    So many are asked for one by one while a square is turned; others are waited for.
-    """
-    return most if most < 2 * rows and rows < most and size == CHUNK else rows
+def _share(count, squares, size, width):
+    """What is asked for with each of some squares, of so many rows: bytes of each, rows, and rows asked for besides."""
+    lines = max(1, size + 63 >> 6)
+    side = 64 // width
+    besides = side // lines if size == CHUNK or _asks_any(side) else ZERO
+    rows = (count + squares - 1) // squares
+    # A few more than a share are asked for besides, too: others are waited for.
+    if rows < besides < 2 * rows:
+        rows = besides
+    return size, rows, besides
 
 
 @part
-def ask(wanted, k, across, most):
-    """Ask for the share of the k-th square across, or tell which `most` rows of whole chunks its turning is to ask for.
+def wanted_at(plan, p):
+    """What is asked for while the squares at p are turned: rows, as `asking` has them; of how many squares before these
+    the shares were asked for; a share; and how many rows lie in a line."""
+    here, following, last, across, width, shares, sharing = plan
+    begin = min(p * width & -CHUNK, last)
+    rows, share = (here[0], here[1] + begin + CHUNK, here[2]), shares[0]
+    if begin == last:
+        rows, share = following, shares[2]
+    elif begin + CHUNK == last:
+        share = shares[1]
+    return rows, (p * width - begin >> 6) * across, share, sharing
 
-    The answer is a table of offsets, or 0, and what is added to all.
+
+@part
+def ask(wanted, k, besides):
+    """Ask for the share of the k-th square side by side, or tell which rows its turning is to ask for, if it does.
+
+    The answer is a table of offsets, or 0, what is added to all, and how many lines of each row are asked for.
     """
-    rows, s, begin, end, count, size, sharing = wanted
-    each = _as_many((end - begin + across - 1) // across, most, size)
-    first = begin + k * each
-    stop = min(first + each, end)
-    if each == most and size == CHUNK and first < end and count >= most:
-        return rows + 8 * min(first, count - most), s
+    (rows, s, count), before, (size, share, most), sharing = wanted
+    first = (before + k) * share
+    stop = min(first + share, count)
+    asked = ZERO
+    if besides and 0 < most <= share and first < count and count >= most and sharing == 1:
+        asked = rows + 8 * min(first, count - most)
+        first += most
     for n in range(first, stop, sharing):
         place = s + simd_bytes.integer(rows + 8 * n)
         for line in range(63, size + 63, 64):
             simd_bytes.prefetch(place + line)
-    return ZERO, ZERO
+    return asked, s, size + 63 >> 6
 
 
 @part
-def asks(width, rows, columns):
-    """How many chunks the turning of a square asks for: none where it turns a small part of one, alone."""
-    return ZERO + 8 // width if width == 8 or width * min(rows, columns) > 32 else ZERO
+def does_more(width, rows, columns):
+    """Whether the turning of a square does more besides: not where it turns a small part of one."""
+    return width == 8 or width * min(rows, columns) > 32
 
 
 def turning(width, whole, some):
     @part
     def turn(sources, source, targets, target, room, others, present):
-        """Turn what is present (rows, columns) of a square; of a small part of one, alone."""
-        if asks(width, present[0], present[1]):
+        """Turn what is present (rows, columns) of a square; of a small part of one, nothing else."""
+        if does_more(width, present[0], present[1]):
             whole(sources, source, targets, target, room, *others)
             return
         some(sources, source, targets, target, room, present[0], present[1])

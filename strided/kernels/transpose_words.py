@@ -36,7 +36,7 @@ from strided.kernels.llvm import (
 )
 from strided.kernels.put_words import EVERY_BIT
 from strided.kernels.squares import transposed
-from strided.kernels.transpose_squares import HELD, SPILL, SQUARE, TARGETS, ask, passes, sources_of, wanted_next
+from strided.kernels.transpose_squares import HELD, SPILL, SQUARE, TARGETS, ask, asking, passes, sources_of, wanted_at
 
 _ARGUMENTS = (BYTES, WRITABLE, TABLE, LIST, LIST, TABLE, TABLE, NUMBER, NUMBER, NUMBER, WRITABLE)
 #: Those of packed elements: whether the first one of a byte lies in its high bits, besides.
@@ -232,11 +232,11 @@ def _move(turn, square, shared, tables, here, then, there, streaming, room, boun
         )
         at = s + simd_bytes.cell(p_pieces, i, 0)
         whole = size - width if there[0] < shared and i + 1 == along else size
+        plan = asking((rows, at, count), following, size + 63 >> 6, ZERO + 1, 64, bounds)
         done = ZERO
         while done < size:
             for line in range(done + 63 >> 6, done + width + 63 >> 6):
-                wanted = wanted_next((rows, at, count), following, line, size + 63 >> 6, 64, bounds)
-                ask(wanted, ZERO, ZERO + 1, ZERO - 1)
+                ask(wanted_at(plan, line), ZERO, False)
             p = first + done // width
             if streaming:
                 _ask_for_ends(tables[2], p if near else p + _ENDS_AHEAD, max(1, 16 // shared), stop)
