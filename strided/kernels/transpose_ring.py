@@ -163,7 +163,7 @@ def _write(goal, n, held, rows, size, ends, room):
     with these, and ends with them.
     """
     lines, count = size
-    goes_on = count == 64 * lines and not ends[0] and not ends[1]
+    goes_on = not ends[0] and not ends[1]
     for k in range(n, n + rows):
         t = goal[1] + simd_bytes.integer(goal[0] + 8 * k)
         phase = t & 63

@@ -18,6 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strided.kernels import (
+    NEAR,
     SCRATCH_BYTES,
     contiguous,
     held_run,
@@ -639,6 +640,62 @@ def test_transposes_write_long_rows_that_begin_anywhere(seed, bits, place):
     check_long_rows(seed, bits, place)
 
 
+def check_bands(seed, bits, place, far=False):
+    """Pieces of unlike numbers of rows, some lines of which are written while those of the next one are turned.
+
+    Nothing is read behind the tables. Of a source that is `far`, lines are asked for.
+    """
+    rng, width = np.random.default_rng(seed), bits // 8
+    side, matrices = 64 // width, 2
+    counts = [
+        int(rng.integers(1, 3 * side)) if rng.integers(0, 2) else side * int(rng.integers(1, 4)) for _ in range(4)
+    ]
+    counts = counts[: int(rng.integers(1, 5))]
+    p, firsts = sum(counts), np.cumsum([0, *counts[:-1]])
+    offsets = firsts * width + np.cumsum(rng.integers(0, 20, len(counts)) * width)
+    size = int(offsets[-1]) + counts[-1] * width
+    q = 2 * side * int(rng.integers(1, 5)) + int(rng.choice([0, 0, 1, side]))
+    if far:
+        q = NEAR // (matrices * size) + int(rng.integers(1, 100))
+    pitch = q * width + int(rng.choice([64, 128, 8, 3]))
+    if rng.integers(0, 2):
+        pitch = (pitch + 63) // 64 * 64
+    source = rng.integers(0, 256, (matrices, q, size), np.uint8)
+    target = rng.integers(0, 256, (matrices, p, pitch), np.uint8)
+    parts = [source[:, :, o : o + n * width] for o, n in zip(offsets, counts, strict=True)]
+    x = np.concatenate(parts, 2).reshape(matrices, q, p, width)
+    expected = target.copy()
+    expected[:, :, : q * width] = x.swapaxes(1, 2).reshape(matrices, p, -1)
+    outer = np.arange(matrices)[:, None] * [source[0].size, target[0].size]
+    pieces = np.stack([offsets, firsts, counts], 1), np.array([[0, 0, q]])
+    rows = np.arange(q) * size, np.arange(p) * pitch
+    tables = outer, *(table_at_end(k, table) for k, table in enumerate(rows)), *pieces
+    kernel = getattr(transpose, f"transpose{bits}")
+    check(lambda s, t: kernel(s, t, *tables, 1, SCRATCH), *map(np.ravel, (source, target, expected)), (None, place))
+
+
+@cache
+def table_fences() -> tuple[Arena, Arena]:
+    return Arena(1 << 22), Arena(1 << 22)
+
+
+def table_at_end(k: int, table: np.ndarray) -> np.ndarray:
+    """A copy of a table of offsets right before a page that cannot be touched."""
+    return placed(table_fences()[k], table.view(np.uint8), None).view(np.int64)
+
+
+@examples(150)
+@given(seeds, st.sampled_from([8, 16, 32, 64]), st.none() | st.sampled_from([0, 8, 3]))
+def test_transposes_write_rows_of_one_band_while_others_are_turned(seed, bits, place):
+    check_bands(seed, bits, place)
+
+
+@examples(30)
+@given(seeds, st.sampled_from([8, 16, 32, 64]), st.none() | st.sampled_from([0, 8, 3]))
+def test_transposes_ask_for_rows_within_their_tables(seed, bits, place):
+    check_bands(seed, bits, place, far=True)
+
+
 def check_last_row_among_others(bits, row, gap):
     """Of rows of 16 lines, this one is the last one of the source: its lines are written in another way than others."""
     rng, width, p = np.random.default_rng(row), bits // 8, 64
@@ -926,6 +983,7 @@ def check_all(count: int = 6) -> None:
             check_last_row_among_others(bits, 128 * 8 * seed // bits, 4)
             for k in range(4):
                 check_long_rows(4 * seed + k, bits, where[1])
+                check_bands(4 * seed + k, bits, where[1])
             for few in (2, 3, 4):
                 check_turns(seed, bits, few, seed % 2, seed % 3 > 0, where)
         for size in (1, 3, 7, 12, 16, 30, 64, 100):
@@ -943,5 +1001,6 @@ def check_transposes(count: int = 60) -> None:
         for bits in (32, 64):
             check_transpose(seed, bits, 1, (place, place))
             check_long_rows(seed, bits, place)
+            check_bands(seed, bits, place)
     for bits, part in product((32, 64), (2, 5)):
         check_last_row_among_others(bits, part * 128 * 8 // bits, 4)
