@@ -9,6 +9,8 @@ from strided.kernels.compile import ZERO, part
 # then. If a matrix is one block, so large (_FAR bytes) that the line would be evicted before its turn, the line _AHEAD
 # bytes on is prefetched instead.
 _FAR, _SOON, _AHEAD = 1 << 17, 1 << 14, 1024
+# Bytes of a piece, and of a row of its tile, up to which lines that nobody wants are asked for behind it.
+_SHORT, _TILE_ROW = 128, 512
 # The line in which a row ends must come from memory before it can be written: it is prefetched this many rows before.
 ROWS_AHEAD = 4
 
@@ -31,6 +33,33 @@ def lead_of(outer, rows, pieces, row_cuts, piece_cuts, block, soon):
 def have_gaps(rows, pieces, size):
     """Whether rows of one piece, which has `size` bytes of the source, leave out a line or more between them."""
     return len(pieces) == 1 and len(rows) > 1 and rows[1, 0] - rows[0, 0] >= size + 64
+
+
+@part
+def gap_behind(rows, pieces, lane):
+    """From where to where lines nobody wants follow the last piece of a row, counted in bytes from where it begins.
+
+    That is a piece of up to _SHORT bytes in a tile of its own, in which rows of up to _TILE_ROW bytes follow each
+    other, of words or of lanes of so many bytes. 0 and 0 for none, or where these lines are not asked for: see
+    `llvm.asks_for_gaps`.
+    """
+    last = len(pieces) - 1
+    if not simd_bytes.asks_gaps() or last < 1 or pieces[last, 0] == pieces[last - 1, 0] + pieces[last - 1, 2] * lane:
+        return ZERO, ZERO
+    i, size = ZERO, pieces[last, 2] * lane
+    if size > _SHORT:
+        return ZERO, ZERO
+    while i < len(rows) and rows[i, 0] == rows[0, 0]:
+        i += 1
+    step = rows[i, 0] - rows[0, 0] if i < len(rows) else ZERO
+    return (size + 63 & -64, step) if step <= _TILE_ROW else (ZERO, ZERO)
+
+
+@part
+def ask_for_gap(begin, gap):
+    """Prefetch the lines behind a piece, as `gap_behind` tells them."""
+    for k in range(gap[0], gap[1], 64):
+        simd_bytes.prefetch(begin + k)
 
 
 @part

@@ -237,6 +237,17 @@ def rows_reread() -> int:
     return 16 if _is_amd() else 0
 
 
+@functools.cache
+def asks_for_gaps() -> bool:
+    """Whether lines that nobody wants are asked for between short pieces of rows that alternate with long ones: Zen 5.
+
+    There it fetches few lines at regular distances hardly any sooner for being asked for them alone: rows of 16 bits of
+    which the second piece has one or two of eight lines take two to three times as long, of 32 bits 1.3 times. Rows of
+    bytes, and of fewer bits, do not.
+    """
+    return _cpu() == "znver5"
+
+
 def _is_amd():
     return _cpu().startswith("znver")
 

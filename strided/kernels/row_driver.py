@@ -22,8 +22,10 @@ from strided.kernels.lines_ahead import (
     ROWS_AHEAD,
     ask,
     ask_for_end,
+    ask_for_gap,
     block_ahead,
     end_of_rows,
+    gap_behind,
     have_gaps,
     lead_of,
     next_block,
@@ -58,6 +60,7 @@ def drive(fetch, spill, aim, block, known, widths, source, target, tables, strea
     soon = block_ahead(outer, row_cuts, piece_cuts, size, s_lane > t_lane, gaps)
     # Lines of the target that rows share are made of lines that begin before a row, or end behind it.
     tail = lanes * s_lane if gaps and streaming and lanes * t_lane & 63 else ZERO
+    short = gap_behind(rows, pieces, s_lane) if far and s_lane <= 2 * t_lane else (ZERO, ZERO)
     matrices = max(1, ROWS_AHEAD * shared // max(1, len(rows)))
     t = simd_bytes.address(target)
     for o in range(len(outer)):
@@ -69,7 +72,7 @@ def drive(fetch, spill, aim, block, known, widths, source, target, tables, strea
             for p in range(len(piece_cuts) - 1):
                 first, last = piece_cuts[p], piece_cuts[p + 1]
                 cut = pieces, first, last, len(pieces)
-                lead = lead_of(outer, rows, pieces, row_cuts, piece_cuts, (o, r, p), soon), far, tail
+                lead = lead_of(outer, rows, pieces, row_cuts, piece_cuts, (o, r, p), soon), far, tail, short
                 soon = next_block(row_cuts, piece_cuts, soon)
                 line = block(fetch, spill, aim, fixed, origin, chosen, cut, lead, later, ends, options, known, line)
     flush(line, room)
@@ -102,6 +105,8 @@ def rows_alone(fetch, spill, aim, fixed, origin, chosen, cut, lead, later, ends,
         if asks:
             ask_for_end(origin[1], rows, i + ROWS_AHEAD, later)
         line = copy_row(fetch, spill, fixed, place, cut, how, ahead, line)
+        if lead[3][1] and member == 0 and cut[2] == cut[3]:
+            ask_for_gap(place[0] + cut[0][cut[3] - 1, 0] + lead[0], lead[3])
         if lead[2]:
             begin = place[0] + cut[0][0, 0] + lead[0]
             simd_bytes.prefetch(begin - 32)

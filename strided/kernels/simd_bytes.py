@@ -13,6 +13,7 @@ from llvmlite import ir
 from numba.core import cgutils, types
 
 from strided.kernels.llvm import (
+    asks_for_gaps,
     BYTE,
     INT32,
     INT64,
@@ -209,6 +210,12 @@ def writes_by_mask(builder):
 def reread(builder):
     """Rows side by side from which on the CPU is fast at reading words once for each of them: `llvm.rows_reread`."""
     return INT64(rows_reread())
+
+
+@operation(INTEGER)
+def asks_gaps(builder):
+    """1 if lines between short pieces are asked for, too, else 0: `llvm.asks_for_gaps`."""
+    return INT64(int(asks_for_gaps()))
 
 
 @operation(types.void, INTEGER, VECTOR, INTEGER, INTEGER)

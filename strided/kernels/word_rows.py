@@ -10,7 +10,7 @@ from __future__ import annotations
 from strided.kernels import NEAR, simd_bytes
 from strided.kernels.compile import ZERO, part
 from strided.kernels.held_run import NONE, begun_at, finish, grown, move_run, put_at
-from strided.kernels.lines_ahead import ask_for, ask_for_ends, place_of
+from strided.kernels.lines_ahead import ask_for, ask_for_ends, ask_for_gap, gap_behind, place_of
 from strided.kernels.tables import begin
 from strided.kernels.word_lines import LINES, OWN, PLACES, all_follow, near, put_place, ragged, row_bytes, sharing, take
 
@@ -69,6 +69,8 @@ def _by_runs(unzip, fixed, starts, outer, rows, pieces, ahead, how):
     by_lines = ragged(pieces, width) == 0
     # Words of few rows come faster from the second-level cache.
     soon = fixed[0] >= 8 and _leave_lines(rows, pieces)
+    gap = gap_behind(rows, pieces, 4) if ahead and fixed[0] == 2 else (ZERO, ZERO)
+    last = pieces[len(pieces) - 1, 0]
     held = NONE
     for o in range(len(outer)):
         i = ZERO
@@ -81,6 +83,7 @@ def _by_runs(unzip, fixed, starts, outer, rows, pieces, ahead, how):
                 later = place_of(outer, rows, o, i + _ENDS_AHEAD * count, 1)
                 ask_for_ends(starts[1] + later + pieces[0, 1], count * size)
             held = _by_run(unzip, fixed, s, t, (rows[i, 2], count), pieces, by_lines, (lead, soon), held, how)
+            ask_for_gap(s + last + lead, gap)
             i += count
     finish(held, ZERO + 1, room + _RUN)
     simd_bytes.fence()

@@ -130,7 +130,8 @@ def _block(step: VectorStep) -> tuple[int, int]:
 
     If the target is tiled: one of its tiles, so that it is written front to back, or some rows of a few tiles if
     tiles are tall, or a page of tiles that are a single row of words. If only the source is: the rows of its tiles,
-    and as many tiles side by side as stay in the first-level cache until they are used up.
+    and as many tiles side by side as stay in the first-level cache until they are used up. Blocks of all lanes change
+    nothing but what is asked for: the same row of a later tile.
     """
     lane, row = step.axes[step.lane], step.axes[step.row]
     if row.extent * lane.extent * step.bits <= 8 * 2 * limits.current.tiled_block_bytes:
@@ -150,7 +151,7 @@ def _block(step: VectorStep) -> tuple[int, int]:
     # Words that rows share are read once for each: a page of them is best, unless rows then end in broken lines.
     page = step.rows > 1 and tile_bytes < PAGE_BYTES and not stride_of(row.target) % LINE_BYTES
     lanes = max(1, (PAGE_BYTES if page else limits.current.tiled_block_bytes) // tile_bytes) * lane.source.unit
-    return (0, 0) if lane.extent <= lanes else (rows, lanes)
+    return rows, (0 if lane.extent <= lanes else lanes)
 
 
 def _row_cuts(step: VectorStep, axis: Axis, start: int, stop: int) -> Table:
