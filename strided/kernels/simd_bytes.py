@@ -13,7 +13,6 @@ from llvmlite import ir
 from numba.core import cgutils, types
 
 from strided.kernels.llvm import (
-    asks_for_gaps,
     BYTE,
     INT32,
     INT64,
@@ -23,6 +22,7 @@ from strided.kernels.llvm import (
     Vector,
     as_bytes,
     ask_for,
+    asks_for_gaps,
     blended,
     function_of,
     intrinsic,
