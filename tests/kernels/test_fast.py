@@ -647,8 +647,11 @@ def check_bands(seed, bits, place, far=False):
     """
     rng, width = np.random.default_rng(seed), bits // 8
     side, matrices = 64 // width, 2
+    # What is left of rows behind their last chunk is asked for in other parts than chunks.
+    lines = 26 if far and rng.integers(0, 2) else 3
     counts = [
-        int(rng.integers(1, 3 * side)) if rng.integers(0, 2) else side * int(rng.integers(1, 4)) for _ in range(4)
+        int(rng.integers(1, lines * side)) if rng.integers(0, 2) else side * int(rng.integers(1, lines + 1))
+        for _ in range(4)
     ]
     counts = counts[: int(rng.integers(1, 5))]
     p, firsts = sum(counts), np.cumsum([0, *counts[:-1]])
@@ -694,6 +697,26 @@ def test_transposes_write_rows_of_one_band_while_others_are_turned(seed, bits, p
 @given(seeds, st.sampled_from([8, 16, 32, 64]), st.none() | st.sampled_from([0, 8, 3]))
 def test_transposes_ask_for_rows_within_their_tables(seed, bits, place):
     check_bands(seed, bits, place, far=True)
+
+
+@pytest.mark.parametrize("place", [None, 0], ids=["at the end of memory", "at the beginning"])
+@pytest.mark.parametrize("count", [17, 40, 100])
+@pytest.mark.parametrize("size", [64, 320, 704])
+@pytest.mark.parametrize("bits", [8, 16, 32, 64])
+def test_transposes_ask_for_parts_of_rows_within_their_table(bits, size, count, place):
+    """Pieces of a few lines, of fewer rows or more than the turning of a square asks for: less or more than a chunk."""
+    width, pieces = bits // 8, 3
+    each = size // width
+    p = pieces * each
+    source = np.random.default_rng(count).integers(0, 256, (count, pieces * size + NEAR // count), np.uint8)
+    target = np.zeros((p, count * width + 5), np.uint8)
+    wanted = target.copy()
+    wanted[:, :-5] = source[:, : pieces * size].reshape(count, p, width).swapaxes(0, 1).reshape(p, -1)
+    rows = placed(table_fences()[0], (np.arange(count) * source.shape[1]).view(np.uint8), place).view(np.int64)
+    along = np.array([[size * k, each * k, each] for k in range(pieces)])
+    tables = np.zeros((1, 2), np.int64), rows, np.arange(p) * target.shape[1], along, np.array([[0, 0, count]])
+    kernel = getattr(transpose, f"transpose{bits}")
+    check(lambda s, t: kernel(s, t, *tables, 1, SCRATCH), *map(np.ravel, (source, target, wanted)), (None, 3))
 
 
 def check_last_row_among_others(bits, row, gap):
