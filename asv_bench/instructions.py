@@ -8,6 +8,7 @@ counts what LLVM makes of it: loops once, and of branches all. A square has 8, 1
 from __future__ import annotations
 
 import argparse
+import inspect
 import re
 from typing import NamedTuple
 
@@ -62,7 +63,7 @@ LINES = {
     },
 }
 #: Operations that transpose a square with sides of 64 bytes, or a part of one. The first ones ask for as many lines
-#: besides, and write as many, in two ways.
+#: besides, and write as many, in two ways; of 8 and 16 bits they ask in two ways, too.
 SQUARES = {
     "turn64": block_transpose.turn64,
     "turn_pairs": block_transpose.turn_pairs,
@@ -123,8 +124,8 @@ def machine_code(name: str, target: Target) -> str:
     module = ir.Module()
     module.triple, module.data_layout = target.platform, str(machine.target_data)
     if name in SQUARES:
-        kind = name.rstrip("0123456789")
-        operation, count = SQUARES[name], {"turn_lines": 8, "turn_part": 7}.get(kind, 11)
+        operation = SQUARES[name]
+        count = len(inspect.signature(operation._defn.__wrapped__).parameters) - 1
     elif name in ZIPS:
         operation, count = ZIPS[name][0], 3 if ZIPS[name][1] == 2 else 5
     elif name in BRAIDS or name in SHARED:
