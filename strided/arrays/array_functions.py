@@ -52,10 +52,10 @@ def _converted(function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]
         first, rest, options = _first(function, args, kwargs)
         if isinstance(first, ArrayBase) and not first.flags.writeable:
             return function(first.stand_in(), *rest, **options)  # refused, whatever its values
-    if _is_read_only(_out(function, args, kwargs)):
+    out = _out(function, args, kwargs)
+    if _is_read_only(out):
         # Refused, whatever the values: nothing need be converted for it.
         function(*with_each(args, ArrayBase.stand_in), **with_each(kwargs, ArrayBase.stand_in))
-    out = kwargs.get("out")
     writes = function in WRITING or out is not None
     calls_back = any(map(_is_function, (*args, *kwargs.values())))
     # What a callback wrote to a copy would be lost, so it gets read-only ones.
@@ -78,7 +78,7 @@ def _converted(function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]
     returned = operands.from_ndarray(result)
     written = [*(out if isinstance(out, tuple) else [out])]
     if returned is not result:
-        written.append(returned)  # perhaps an `out` given by position
+        written.append(returned)  # perhaps an `out` given by position, to a function whose signature is not known
     if function in WRITING or (function is np.nan_to_num and False in (*args[1:2], kwargs.get("copy"))):
         written.append(_first(function, args, kwargs)[0])
     operands.write_back(*(x for x in written if isinstance(x, ArrayBase) and x.flags.writeable))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from strided.kernels import simd_bytes
 from strided.kernels.compile import ZERO, part
+from strided.kernels.word_lines import sharing
 
 # Every load of a line prefetches another one: the same piece's in a block so far on that _SOON bytes are read until
 # then. If a matrix is one block, so large (_FAR bytes) that the line would be evicted before its turn, the line _AHEAD
@@ -46,11 +47,9 @@ def gap_behind(rows, pieces, lane):
     last = len(pieces) - 1
     if not simd_bytes.asks_gaps() or last < 1 or pieces[last, 0] == pieces[last - 1, 0] + pieces[last - 1, 2] * lane:
         return ZERO, ZERO
-    i, size = ZERO, pieces[last, 2] * lane
+    i, size = sharing(rows, ZERO, len(rows)), pieces[last, 2] * lane
     if size > _SHORT:
         return ZERO, ZERO
-    while i < len(rows) and rows[i, 0] == rows[0, 0]:
-        i += 1
     step = rows[i, 0] - rows[0, 0] if i < len(rows) else ZERO
     return (size + 63 & -64, step) if step <= _TILE_ROW else (ZERO, ZERO)
 

@@ -107,9 +107,8 @@ def ask_for_rows(builder, asking, lines, side, group=INT64(0), count=0):  # noqa
         first = builder.add(builder.mul(each, INT64(side)), builder.mul(group, INT64(count)))
         place = builder.add(_order(builder, side), builder.mul(first, INT64(16)))
         for k in lines:
-            row, along = (_integer_at(builder, builder.add(place, INT64(16 * k + part))) for part in (0, 8))
-            row = builder.add(_integer_at(builder, builder.add(table, row)), base)
-            ask_for(builder, builder.add(row, along))
+            row, along = (entry(builder, place, INT64(0), 2 * k + part) for part in (0, 1))
+            ask_for(builder, builder.add(entry(builder, table, base, row), along))
 
     with builder.if_then(builder.icmp_signed("!=", table, INT64(0))):
         if not asks_any(side):
@@ -122,15 +121,11 @@ def ask_for_rows(builder, asking, lines, side, group=INT64(0), count=0):  # noqa
                 ask_for_any()
 
 
-def _integer_at(builder, address):
-    return builder.load(pointer_to(builder, address, INT64))
-
-
 def _order(builder, side):
     """Where a table lies, for each number of lines of a row, of the `side` that are asked for one after the other.
 
-    An entry is where the offset of the row stands in a table of these, and what is added to it, both in bytes. What is
-    left over asks for the last line once more.
+    An entry is the number of the row, and the bytes from its beginning. What is left over asks for the last line once
+    more.
     """
     name = f"strided_asked{side}"
     if name not in builder.module.globals:
@@ -138,7 +133,7 @@ def _order(builder, side):
         for each in range(1, MOST_LINES + 1):
             last = side // each * each - 1
             for row, line in (divmod(min(k, last), each) for k in range(side)):
-                numbers += [8 * row, LINE * line + LINE - 1]
+                numbers += [row, LINE * line + LINE - 1]
         kind = ir.ArrayType(INT64, len(numbers))
         table = ir.GlobalVariable(builder.module, kind, name)
         table.initializer, table.global_constant, table.linkage = ir.Constant(kind, numbers), True, "internal"

@@ -35,7 +35,7 @@ def diff(
     """Where two arrays differ, by how much, and what the mismatches have in common.
 
     Elements are equal if ``|a - b| <= atol + rtol * |b|``, or, with `max_ulp`, if they are at most so many ULPs apart.
-    -0 equals 0. Within any `rtol` and `atol`, even infinite ones, an infinity equals only itself, as in
+    -0 equals 0. Within any `rtol` and `atol`, even infinite ones, an infinity in `b` is equal to itself alone, as in
     `numpy.isclose`. Values of two types are equal if they are the same number; nothing is rounded.
 
     Parameters
