@@ -14,9 +14,9 @@ from tests.steps import Counted, Machine, check_linear, steps
 
 @given(
     st.sampled_from(
-        [r"a*b", r"(?:ab|a)*+b", r"(?:a|ab)*b", r"(a+?)(b??)c", r"[^a]+|a{2,3}", r"\ba\b|^b$", r"(?<!a)b(?=c)",
-         r"(?>a+)b",
-         r"(?:\s++|//[^\n]*+)*+", r"(?s).a.", r"(?m)^a.*$", r"a{,2}?b", r"(?:a{2,}|b)+?c", r"[\w.-]+ = ", r"\d\D\S\W"]
+        [r"a*b", r"(?:ab|a|(?!))*+b", r"(?:a|ab)*b", r"(a+?)(b??)c", r"[^a]+|a{2,3}", r"\ba\b|^b$", r"(?<!a)b(?=c)",
+         r"(?>a+)b", r"\d\D\S\W",
+         r"(?:\s++|//[^\n]*+|(?!))*+", r"(?s).a.", r"(?m)^a.*$", r"a{,2}?b", r"(?:a{2,}|b)+?c", r"[\w.-]+ = "]
     ),
     st.text("abc 1=/\n", max_size=12),
     st.integers(0, 12),

@@ -33,8 +33,9 @@ _MAX_DEPTH = 32768
 #: Characters of the longest texts whose values are cached.
 _REMEMBERED_LENGTH = 1024
 
-#: An array whose end can be told without reading it, as nearly always.
-_ARRAY = re.compile(r"[a-z][a-z0-9]*+\[[0-9,<=?]*+\](?:\{[^{}/\0]*+\})?+(?!\s*+[{/])")
+#: An array whose end can be told without reading it, as nearly always. ``(?!)``: where braces fail, Python before
+#: 3.11.5 goes on from there.
+_ARRAY = re.compile(r"[a-z][a-z0-9]*+\[[0-9,<=?]*+\](?:\{[^{}/\0]*+\}|(?!))?+(?!\s*+[{/])")
 
 _SHAPE_LIKE = re.compile(r"\s*(\{|\(?\s*(?:(?:torch|np|numpy|jnp)\.)?[A-Za-z]\w*\[)")
 

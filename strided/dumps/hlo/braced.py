@@ -9,8 +9,8 @@ MAX_DEPTH = 100
 
 #: A closed string, an open quote, or a brace.
 _PIECE = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"|["{}]')
-#: What may stand around an object.
-_BLANKS = re.compile(r"(?:[ \t\r\n]|/\*.*?\*/|//[^\r\n]*+)*+", re.DOTALL)
+#: What may stand around an object. For ``(?!)`` see `lexer.BLANKS`.
+_BLANKS = re.compile(r"(?:[ \t\r\n]|/\*.*?\*/|//[^\r\n]*+|(?!))*+", re.DOTALL)
 
 #: The next word of JSON: punctuation, a string, or a number or name.
 _WORD = re.compile(

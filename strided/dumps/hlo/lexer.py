@@ -28,8 +28,9 @@ _OPAQUE = rf"{_STRING}|{COMMENT}|'[^'\n(){{}}\[\]]*+'"
 _TOKEN = re.compile(rf"{_OPAQUE}|[(){{}}\[\],]", re.DOTALL)
 _OPAQUE_OR_BRACKET = re.compile(rf"{_OPAQUE}|[(){{}}\[\]]", re.DOTALL)
 _COMMENT_OR_STRING = re.compile(f"{_STRING}|{COMMENT}", re.DOTALL)
-#: What may stand between two tokens.
-BLANKS = rf"(?:\s++|{COMMENT})*+"
+#: What may stand between two tokens. Here and below, the last choice of a possessive group is ``(?!)``, which never
+#: matches: where another one fails midway, Python before 3.11.5 goes on from there, not from where the choice began.
+BLANKS = rf"(?:\s++|{COMMENT}|(?!))*+"
 _SPACE = re.compile(BLANKS, re.DOTALL)
 _CLOSER = {"(": ")", "{": "}", "[": "]"}
 
@@ -37,17 +38,15 @@ _CLOSER = {"(": ")", "{": "}", "[": "]"}
 def _braces(depth: int) -> str:
     """Braces around words, strings and flat lists, and around such braces up to `depth`."""
     plain = r"""[^(){}\[\]"'/]*+"""
-    inner = rf"{STRING}|\[{plain}(?:{STRING}{plain})*+\]" + (f"|{_braces(depth - 1)}" if depth else "")
-    return rf"\{{{plain}(?:(?:{inner}){plain})*+\}}"
+    inner = rf"{STRING}|\[{plain}(?:(?:{STRING}|(?!)){plain})*+\]" + (f"|{_braces(depth - 1)}" if depth else "")
+    return rf"\{{{plain}(?:(?:{inner}|(?!)){plain})*+\}}"
 
 
 #: The values of most attributes have no comments, and their brackets are counted by the expression.
 _WORD = rf"{STRING}|[\w%.\-:>]++"
 _SIMPLE_VALUE = rf"{_WORD}|{_braces(4)}"
 _WORD_ALONE = re.compile(_WORD, re.DOTALL)
-_ATTRIBUTE = re.compile(
-    rf"{BLANKS},{BLANKS}([A-Za-z_][\w.\-]*+)\s*+={BLANKS}(?:({_SIMPLE_VALUE})(?=,|\Z))?+", re.DOTALL
-)
+_ATTRIBUTE = re.compile(rf"{BLANKS},{BLANKS}([A-Za-z_][\w.\-]*+)\s*+={BLANKS}(?:({_SIMPLE_VALUE})(?=,|\Z))?", re.DOTALL)
 
 _FIELD_HEAD = re.compile(r'[\s,]*+([^\s,=(){}\[\]"]++)\s*+=\s*+')
 _FIELD_VALUE = re.compile(rf'{STRING}|[^\s,(){{}}\[\]"]++', re.DOTALL)

@@ -23,12 +23,12 @@ from strided.dumps.hlo.text_instruction import (
 )
 
 OPENING = re.compile(rf"\s*+(ENTRY\b\s*+)?%?({NAME})?\s*+")
-_SPACE = r"(?:\s|/\*.*?\*/|//[^\n]*+)"
+_SPACE = r"(?:\s|/\*.*?\*/|//[^\n]*+|(?!))"
 _START = rf"(?:ROOT(?:{_SPACE}++|(?=%)))?%?{NAME}{_SPACE}*+=(?!=)"
 STATEMENT_START = re.compile(rf"\s*+{_START}", re.DOTALL)
 #: Brackets without a statement, string or comment inside, such as those of shapes, are passed at once.
 _PLAIN = r"""[^(){}\[\]"'/=]*+"""
-_BRACKETS = rf"\[{_PLAIN}\]|\({_PLAIN}\)|\{{{_PLAIN}(?:\({_PLAIN}\){_PLAIN})*+\}}"
+_BRACKETS = rf"\[{_PLAIN}\]|\({_PLAIN}\)|\{{{_PLAIN}(?:\({_PLAIN}\){_PLAIN}|(?!))*+\}}"
 _PIECE = re.compile(
     rf'(?P<passive>"[^"\\]*+(?:\\.[^"\\]*+)*+"?|{_BRACKETS})|'
     r"(?P<comment>/\*.*?(?:\*/|\Z)|(?<!:)//[^\n]*+)"

@@ -34,7 +34,7 @@ from strided.runtime.given import whole
 _HEADING = re.compile(rf"\s*+({'|'.join(TABLES)})\b{BLANKS}(?=[0-9]|\Z)", re.DOTALL)
 #: Lines among which the end of a row of a source table is looked for: with each token on its own, there are 15.
 _ROW_LINES = 32
-_HEADER = re.compile(rf"\s*+HloModule\b{BLANKS}((?:(?!/[/*])[^\s,])*+)", re.DOTALL)
+_HEADER = re.compile(rf"\s*+HloModule\b{BLANKS}((?:(?!/[/*])[^\s,]|(?!))*+)", re.DOTALL)
 #: What is said of a text that is something else.
 NO_COMPUTATION = "no HLO computation in this text"
 #: The line between modules in files of XLA's tests.

@@ -36,7 +36,7 @@ _DONOR = re.compile(rf"\(\s*([0-9]{{1,18}})\s*,\s*{_INDEX}\s*\)")
 _ROW = re.compile(r"\s*([0-9]{1,18})\s+(.*\S)", re.DOTALL)
 #: A row whose string or brace is closed.
 _CLOSED_ROW = re.compile(
-    rf"""{BLANKS}([0-9]++{BLANKS}(?:{STRING}|'[^'\n]*+'|\{{(?:[^{{}}"/]++|{COMMENT}|/)*+\}}))""", re.DOTALL
+    rf"""{BLANKS}([0-9]++{BLANKS}(?:{STRING}|'[^'\n]*+'|\{{(?:[^{{}}"/]++|{COMMENT}|/|(?!))*+\}}))""", re.DOTALL
 )
 
 

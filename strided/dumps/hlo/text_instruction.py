@@ -30,32 +30,32 @@ from strided.errors import StridedError, UnsupportedError
 from strided.layout import AnyShape, Shape, parser
 
 #: Names of instructions, computations and attributes: XLA uses letters, digits and ``_.-``, other producers more, but
-#: no comment is part of one.
-NAME = r"(?![<>\-'/?*+~#])[^\s=(){}\[\],\"/%]++(?:(?:/(?![/*])|(?<=:)//)[^\s=(){}\[\],\"/%]*+)*+"
+#: no comment is part of one. For ``(?!)`` see `lexer.BLANKS`.
+NAME = r"(?![<>\-'/?*+~#])[^\s=(){}\[\],\"/%]++(?:(?:/(?![/*])|(?<=:)//|(?!))[^\s=(){}\[\],\"/%]*+)*+"
 
 #: Operands as XLA prints them: names, after their shapes in older text, and elements of tuples (`elements`).
-_NAMED = r"(?:/\*index=\d++\*/)?+%?[\w.\-#]++"
-_TYPED = rf"(?:[a-z]\w*+\[[\d,<=? ]*+\](?:\{{[^{{}}]*+\}})?+ )?+{_NAMED}"
+_NAMED = r"(?:/\*index=\d++\*/|(?!))?+%?[\w.\-#]++"
+_TYPED = rf"(?:[a-z]\w*+\[[\d,<=? ]*+\](?:\{{[^{{}}]*+\}}|(?!))?+ |(?!))?+{_NAMED}"
 
 _HEAD = rf"[ \t]*+(ROOT )?%?({NAME}) = (?:(\S.*?) )??((?!b\()[a-z][\w\-.]*+)\("
-_NAMES_ONLY = rf"((?:{_NAMED}(?:, {_NAMED})*+)?+)\)"
+_NAMES_ONLY = rf"((?:{_NAMED}(?:, {_NAMED}|(?!))*+|(?!))?+)\)"
 
 #: A line as XLA prints it, with its operands if they are only names. ``b(`` opens a buffer and is not an opcode.
-_LINE = re.compile(rf"{_HEAD}(?:{_NAMES_ONLY})?+")
+_LINE = re.compile(rf"{_HEAD}(?:{_NAMES_ONLY})?")
 #: The same with blanks and line ends wherever they are allowed.
 _STATEMENT = re.compile(
     rf"\s*+(ROOT(?:\s++|(?=%)))?%?({NAME})\s*+=\s*+(?:(\S.*?)(?<!\s)\s*+)??(?<![\w\-.])((?!b\s*+\()[a-z][\w\-.]*+)\s*+\("
-    rf"(?:{_NAMES_ONLY})?+",
+    rf"(?:{_NAMES_ONLY})?",
     re.DOTALL,
 )
-_TYPED_LIST = re.compile(rf"{_TYPED}(?:, {_TYPED})*+\)")
+_TYPED_LIST = re.compile(rf"{_TYPED}(?:, {_TYPED}|(?!))*+\)")
 
 
 _WORD, _VALUE = r"[A-Za-z0-9_.\-]++", r"[A-Za-z0-9_.\-#]++"
 #: The form of nearly all lines, without comments and in sets of ASCII, which Python matches twice as fast.
 _PLAIN = re.compile(
     rf" *+(ROOT )?%?((?!-){_WORD}) = ([a-z][!-.0-~]*+|\([ -.0-~]*?) ([a-z]{_WORD})"
-    rf"\(((?:%?{_VALUE}(?:, %?{_VALUE})*+)?+)\)(?=,|\Z)"
+    rf"\(((?:%?{_VALUE}(?:, %?{_VALUE}|(?!))*+|(?!))?+)\)(?=,|\Z)"
 )
 #: How a plain line may end, other than with ROOT.
 _PLAIN_ENDS = frozenset(ascii_letters + digits + ')}]"')
@@ -87,7 +87,7 @@ _COUNTING = re.compile(r"/\*index=[0-9]++\*/")
 
 #: A line that ends so goes on in the next, perhaps behind a comment.
 UNFINISHED = (",", "=", ">")
-_UNFINISHED_BEFORE_COMMENT = re.compile(rf"(?:[{''.join(UNFINISHED)}]|ROOT)\s*+(?:/\*[^*]*+\*/\s*+)*+(?://|\Z)")
+_UNFINISHED_BEFORE_COMMENT = re.compile(rf"(?:[{''.join(UNFINISHED)}]|ROOT)\s*+(?:/\*[^*]*+\*/\s*+|(?!))*+(?://|\Z)")
 
 match_line = _LINE.match
 

@@ -28,7 +28,8 @@ from strided.dumps.protobuf.schema import FieldType
 from strided.dumps.protobuf.varints import encode_varints
 from strided.errors import DumpError
 
-# Possessive quantifiers: these patterns never backtrack.
+# Possessive quantifiers: these patterns never backtrack. Python before 3.11.5 goes on from where a choice failed;
+# ``(?!)`` as the last one fails where it began.
 _SPACE = r"(?:[\s;,]++|#[^\n]*+)*+"
 _SCALAR = r"[-+.\w]++"
 _STRING = r"""(?:"(?:[^"\\\n]++|\\[^\n])*+"|'(?:[^'\\\n]++|\\[^\n])*+')"""
@@ -36,11 +37,11 @@ _STRING = r"""(?:"(?:[^"\\\n]++|\\[^\n])*+"|'(?:[^'\\\n]++|\\[^\n])*+')"""
 _FIELD = re.compile(
     rf"(?P<close>[}}>])|(?P<name>[A-Za-z_]\w*+){_SPACE}(?P<colon>:)?+{_SPACE}(?P<open>[{{<\[])?+", re.ASCII
 )
-_ITEM = re.compile(rf"{_SPACE}(?P<value>{_SCALAR}|{_STRING}(?:{_SPACE}{_STRING})*+)", re.ASCII)
+_ITEM = re.compile(rf"{_SPACE}(?P<value>{_SCALAR}|{_STRING}(?:{_SPACE}{_STRING}|(?!))*+)", re.ASCII)
 _SKIP = re.compile(_SPACE)
 _LIST_END = re.compile(rf"{_SPACE}\]")
 _STRINGS = re.compile(_STRING)
-_BODY = re.compile(r"(?:[^\\]++|\\(?:[0-3][0-7]{0,2}|[4-7][0-7]?(?![0-7])|x[0-9a-fA-F]{2}|[abfnrtv\\'\"]))*+")
+_BODY = re.compile(r"(?:[^\\]++|\\(?:[0-3][0-7]{0,2}|[4-7][0-7]?(?![0-7])|x[0-9a-fA-F]{2}|[abfnrtv\\'\"])|(?!))*+")
 
 _NUMBERS: dict[str, np.dtype[Any]] = {
     "int32": np.dtype(np.int32),
@@ -179,7 +180,7 @@ class _Reader:
 @cache
 def _run_patterns(name: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
     """A run of one field's values, and one of them. Comments end the run: their text would be taken for values."""
-    run = rf"(?:[\s;,]++{name}\s*+:\s*+{_SCALAR}(?![^\s;,#}}>]))*+"
+    run = rf"(?:[\s;,]++{name}\s*+:\s*+{_SCALAR}(?![^\s;,#}}>])|(?!))*+"
     return re.compile(run, re.ASCII), re.compile(rf"{name}\s*+:\s*+({_SCALAR})", re.ASCII)
 
 
