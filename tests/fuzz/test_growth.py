@@ -60,7 +60,8 @@ HLO_TEXTS: dict[str, Make] = {
     "aliases": again("{0}: (1, {}), ", "HloModule m, input_output_alias={ ", "}\n\n" + BODY + "\n}"),
     "layouts": again("f32[2]{0}, ", "HloModule m, entry_computation_layout={(", ")->f32[]}\n\n" + BODY + "\n}"),
     "frames": again('1 "a"\n', "HloModule m\n\nFileNames\n", "\n" + BODY + "\n}"),
-    "shapes": again("f32[2], ", "HloModule m\nENTRY e {\n a = (", "f32[]) tuple(b)\n}"),
+    # Shapes of up to 1024 characters are remembered: what is read of them, too, is all longer.
+    "shapes": again("f32[2], " * 12, "HloModule m\nENTRY e {\n a = (", "f32[]) tuple(b)\n}"),
     "nested shapes": again("(", "HloModule m\nENTRY e {\n a = ", " tuple(b)\n}"),
     "signature": again("x: f32[2], ", "HloModule m\n%c (", ") -> f32[2] {\n a = f32[] parameter(0)\n}"),
     "metadata": again("a=1 ", BODY + ", metadata={", "}\n}"),
