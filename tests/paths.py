@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import shutil
+import zipfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 """The project: the folder with pyproject.toml."""
 DATA = ROOT / "tests" / "data"
 """Recorded files and cases."""
+
+
+def unpack_dump(folder: Path) -> Path:
+    """Unpack the recorded dump folder into a folder; that folder."""
+    with zipfile.ZipFile(DATA / "dump" / "dump.zip") as archive:
+        archive.extractall(folder)
+    return folder
 
 
 def copy_of_package(folder: Path) -> Path:

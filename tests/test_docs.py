@@ -50,9 +50,8 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         step.extractall()
     weights = np.random.default_rng(0).normal(0, 0.02, (512, 640))
     sd.LayoutArray.from_numpy(weights, "bf16[512,640]{1,0:T(8,128)(2,1)}").buffer.tofile("weights.bin")
-    with zipfile.ZipFile(paths.DATA / "dump" / "dump.zip") as archive:
-        archive.extractall("dump")
-        archive.extractall("rerun")
+    for folder in ("dump", "rerun"):
+        paths.unpack_dump(Path(folder))
     rerun = sd.LayoutArray(np.fromfile("activations.bin", np.uint8), layout)
     rerun[8:16, 128:256] = 0
     rerun.buffer.tofile("rerun.bin")

@@ -61,12 +61,12 @@ def even_cuts(shape: Sequence[int], block: Sequence[int]) -> list[list[slice]]:
     ]
 
 
-def tile_of(map_: AddressMap) -> tuple[tuple[int, int], ...]:
+def tile_edges_of(map_: AddressMap) -> tuple[tuple[int, int], ...]:
     """The size of a tile along each axis, in entries of the axis, and where the first tile edge is.
 
     >>> import strided as sd
     >>> a = sd.LayoutArray(bytes(18432), "bf16[17,300]{1,0:T(8,128)(2,1)}")
-    >>> tile_of(a.address_map), tile_of(a[3:, ::2].address_map)
+    >>> tile_edges_of(a.address_map), tile_edges_of(a[3:, ::2].address_map)
     (((8, 0), (128, 0)), ((8, 5), (64, 0)))
     """
     return tuple(_tile(terms) for terms in map_.axes)
@@ -95,7 +95,7 @@ def tile_block(map_: AddressMap, elements: int, along: Sequence[int] = ()) -> tu
     >>> tile_block(sd.parse("f32[100,512,512]{2,1,0:T(8,128)}").address_map, 1 << 18, along=(0,))
     (16, 32, 512)
     """
-    shape = [min(n, size) for n, (size, _) in zip(map_.shape, tile_of(map_), strict=True)]
+    shape = [min(n, size) for n, (size, _) in zip(map_.shape, tile_edges_of(map_), strict=True)]
     for axis in along:
         room = min(_SOME, elements // max(1, math.prod(shape)))
         shape[axis] = min(map_.shape[axis], shape[axis] * max(1, room // max(1, shape[axis])))
@@ -121,7 +121,7 @@ def tile_cuts(
     tiles, and the rest.
     """
     found = []
-    for n, step, (size, first) in zip(map_.shape, tile_block(map_, elements, along), tile_of(map_), strict=True):
+    for n, step, (size, first) in zip(map_.shape, tile_block(map_, elements, along), tile_edges_of(map_), strict=True):
         edges = [0, *range(first if first else step, n, step), n] if size > 1 and n else [*range(0, n, step), n]
         last = n - (n - first) % size
         if whole_tiles and size > 1 and edges[-2:-1] < [last] < edges[-1:]:

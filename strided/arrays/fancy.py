@@ -24,6 +24,7 @@ from strided.addressing.address_map import AddressMap
 from strided.arrays import blocks
 from strided.arrays.base import Array, ArrayBase
 from strided.kernels import CACHED, CHECK, DIVIDE, FETCH, FETCHED, POINTS, SHIFT, SPLIT
+from strided.planning.boxes import WORD_BITS
 from strided.runtime import limits
 from strided.runtime.aliases import Table
 from strided.runtime.cache import forgettable
@@ -43,8 +44,6 @@ _TASK_ELEMENTS, _LEAST_POINTS = 1 << 17, 1 << 11
 _LEAST_INNER, _MOST_INNER = 8, 1 << 16
 #: The least average length of runs for which vector kernels take a row.
 _LEAST_RUN = 8
-#: Bits of the word that a sub-tile fills with elements of neighbouring rows.
-_WORD_BITS = 32
 #: For masks: bytes of values converted at a time, and the sparsest mask for that, one element in this many.
 _BAND_BYTES = 1 << 20
 _SPARSE = 24
@@ -319,7 +318,7 @@ def _lanes_of(region: Region, outer: Offsets, inner: Offsets, *, reads: bool) ->
 def _lanes_at(offsets: bytes, bits: int, reads: bool) -> _Lanes | None:
     """The way for rows whose elements lie at these offsets of 64 bits from where a row begins."""
     inner, width = np.frombuffer(offsets, np.int64), max(8, bits) // 8
-    for shared in {1, max(1, _WORD_BITS // bits)}:
+    for shared in {1, max(1, WORD_BITS // bits)}:
         heads = np.flatnonzero(np.diff(inner, prepend=inner[0] - shared - 1) != shared)
         if _LEAST_RUN * len(heads) > len(inner) or (inner[heads] % shared).any():
             continue
@@ -342,7 +341,7 @@ def gather_masked(array: ArrayBase, mask: npt.NDArray[np.bool_]) -> Array | None
     if not mask.ndim or count * _SPARSE < mask.size or mask.size < limits.current.loading_elements:
         return None
     out = np.empty(count, array.dtype)
-    tile, _ = blocks.tile_of(array._map)[0]
+    tile, _ = blocks.tile_edges_of(array._map)[0]
     rows = max(1, _BAND_BYTES * array.shape[0] // max(1, array.nbytes) // tile) * tile
     starts = range(0, array.shape[0], rows)
     ends = np.cumsum([np.count_nonzero(mask[k : k + rows]) for k in starts])

@@ -26,7 +26,7 @@ from strided.cli.memory import memory
 from strided.cli.padding import padding
 from strided.cli.show import show
 from strided.cli.warmup import warmup
-from strided.files.atomic import naming
+from strided.files.atomic import naming_in_write_errors
 
 #: Signals that ask a process to end, as far as the system has them.
 ENDING = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP", "SIGQUIT", "SIGBREAK") if hasattr(signal, name))
@@ -37,6 +37,7 @@ class Ended(KeyboardInterrupt):
 
 
 def end(number: int, *_: object) -> NoReturn:
+    """Raise `Ended`: what the signals in `ENDING` do."""
     raise Ended(number)
 
 
@@ -78,7 +79,7 @@ class Commands(click.Group):
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
-            with naming("standard output"):
+            with naming_in_write_errors("standard output"):
                 super().invoke(ctx)
                 sys.stdout.flush()
         except Ended as ended:

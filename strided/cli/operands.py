@@ -258,6 +258,11 @@ def refuse_empty(path: str) -> None:
 
 
 def ending(name: str) -> str:
+    """The ending of a file's name in lower case, with its dot; empty for none.
+
+    >>> ending("values.NPY"), ending("x")
+    ('.npy', '')
+    """
     return os.path.splitext(name)[1].lower()
 
 

@@ -69,6 +69,7 @@ def check_tolerance(rtol: float, atol: float, ulp: int | None) -> None:
 
 
 def width() -> int:
+    """Columns of the terminal, or those that COLUMNS in the environment says; 80 without either."""
     return shutil.get_terminal_size().columns
 
 

@@ -51,8 +51,8 @@ class Source(NamedTuple):
 
 
 @contextlib.contextmanager
-def naming(path: str | None) -> Iterator[None]:
-    """Errors raised within this name the file."""
+def naming_in_dump_errors(path: str | None) -> Iterator[None]:
+    """A DumpError raised within this names the file, unless it names one already."""
     try:
         yield
     except DumpError as error:

@@ -41,7 +41,7 @@ _NO_ROOM = frozenset({errno.ENOSPC, errno.EFBIG, *([errno.EDQUOT] if hasattr(err
 
 
 @contextlib.contextmanager
-def naming(path: str | os.PathLike[str], temporary: str | None = None) -> Iterator[None]:
+def naming_in_write_errors(path: str | os.PathLike[str], temporary: str | None = None) -> Iterator[None]:
     """An OSError raised within this for want of room names the file; what is temporary has its name there, too."""
     try:
         yield
@@ -106,7 +106,7 @@ def replaced(path: str | os.PathLike[str], *, overwrite: bool = True) -> Iterato
     sweep(folder)
     temporary = os.path.join(folder, _temporary_name(name))
     try:
-        with naming(path, temporary), _made(folder, temporary) as file:
+        with naming_in_write_errors(path, temporary), _made(folder, temporary) as file:
             if there is not None:  # whoever may not read the old file may not read the new one
                 _permit(file, there.st_mode | stat.S_IRUSR | stat.S_IWUSR)
             yield file
@@ -143,7 +143,7 @@ def replaced_folder(path: str | os.PathLike[str], *, overwrite: bool = True) -> 
     sweep(folder)
     temporary = os.path.join(folder, _temporary_name(name))
     old = f"{temporary.removesuffix(_PART)}.old"
-    with naming(path, temporary):
+    with naming_in_write_errors(path, temporary):
         lock = _made_folder(temporary)
         try:
             yield temporary

@@ -61,7 +61,7 @@ def facts(shape: AnyShape | str) -> dict[str, Any]:
 
 
 def describe(shape: AnyShape | str, *, width: int = 80) -> str:
-    """The properties of a shape, in words: lines of at most `width` columns.
+    """The properties of a shape, in words: lines of at most `width` columns; of a tuple, a line for each array.
 
     >>> print(describe("f32[3,5]{0,1}"))
     f32[3,5]{0,1}
@@ -72,7 +72,7 @@ def describe(shape: AnyShape | str, *, width: int = 80) -> str:
     """
     shape, width = any_shape(shape), whole(width, "width")
     if isinstance(shape, TupleShape):
-        return _describe_tuple(shape, width)
+        return _describe_tuple(shape)
     array = shape.shape if isinstance(shape, BufferShape) else shape
     lines = textwrap.wrap(str(shape), width, break_on_hyphens=False) or [""]
     for label, text in rows_of(array):
@@ -82,7 +82,7 @@ def describe(shape: AnyShape | str, *, width: int = 80) -> str:
     return "\n".join(lines)
 
 
-def _describe_tuple(shape: TupleShape, width: int) -> str:
+def _describe_tuple(shape: TupleShape) -> str:
     leaves = [(index, leaf, size_of(leaf)) for index, leaf in shape.leaves()]
     total = sum(size or 0 for _, _, size in leaves)
     lines = [f"a tuple of {len(shape)}: {counted(len(leaves), 'array')}, {counted(total, 'byte')}"]

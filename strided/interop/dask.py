@@ -20,7 +20,7 @@ import numpy as np
 from dask.array.dispatch import percentile_lookup
 from dask.utils import parse_bytes
 
-from strided.arrays.blocks import tile_block, tile_of
+from strided.arrays.blocks import tile_block, tile_edges_of
 from strided.arrays.layout_array import LayoutArray
 
 da.register_chunk_type(LayoutArray)
@@ -103,7 +103,7 @@ def tile_chunks(array: LayoutArray, limit_bytes: int | None = None) -> tuple[tup
     limit: int = parse_bytes(dask.config.get("array.chunk-size")) if limit_bytes is None else limit_bytes
     block = tile_block(array.address_map, max(1, limit // array.itemsize))
     found = []
-    for n, step, (_, first) in zip(array.shape, block, tile_of(array.address_map), strict=True):
+    for n, step, (_, first) in zip(array.shape, block, tile_edges_of(array.address_map), strict=True):
         # If a view begins inside a tile, the rest of that tile belongs to the first chunk.
         edges = [0, *range(first + step, n, step), n]
         found.append(tuple(stop - start for start, stop in itertools.pairwise(edges)))

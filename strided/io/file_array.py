@@ -21,7 +21,7 @@ from strided.arrays.classify import Copy, indexed
 from strided.arrays.layout_array import LayoutArray, map_array
 from strided.errors import BufferSizeError, UnsupportedError
 from strided.files import gzipped
-from strided.files.atomic import naming
+from strided.files.atomic import naming_in_write_errors
 from strided.files.compressed import expander_of
 from strided.files.magic import HEAD_BYTES, NPY_MAGIC, format_of
 from strided.files.regular import is_seekable, read_exactly
@@ -143,7 +143,7 @@ def expanded(file: BinaryIO, name: str, scratch: BinaryIO) -> BinaryIO:
     """The file itself, or if it is a pipe or compressed, `scratch` with all that it holds."""
     if (pieces := _pieces(file, name)) is None:
         return file
-    with naming(tempfile.gettempdir()):
+    with naming_in_write_errors(tempfile.gettempdir()):
         scratch.writelines(pieces)
         scratch.flush()
     return scratch
@@ -252,7 +252,7 @@ def keep(
     else:
         most = offset + shape.buffer_byte_size
         what = f"{shape} takes"
-    with naming(tempfile.gettempdir()):
+    with naming_in_write_errors(tempfile.gettempdir()):
         for piece in itertools.chain([first], pieces):
             file.write(piece)
             if file.tell() - start > most + max(GRANULES) and has_end:

@@ -24,6 +24,11 @@ class FieldError(LayoutError):
 
 
 def integers(values: Any, what: str) -> tuple[int, ...]:
+    """The values of a field, which must be integers, as ints; FieldError, with `what` as the field, if one is not.
+
+    >>> integers(range(2), "tile")
+    (0, 1)
+    """
     try:
         return tuple(operator.index(v) for v in values)
     except TypeError:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from strided.escape import visible
-from strided.layout import AnyShape, Shape
+from strided.layout import AnyShape, Shape, TupleShape
 
 
 class LiveRange(NamedTuple):
@@ -191,6 +191,16 @@ class Buffer:
             "source": self.source.to_dict(),
             "cures": [cure.to_dict() for cure in self.cures],
         }
+
+
+def unpadded_bytes_of(shape: Shape | TupleShape) -> int:
+    """Bytes of a shape's values without padding; of a tuple, those of its table, which has 4 for each pointer.
+
+    >>> from strided import parse
+    >>> unpadded_bytes_of(parse("bf16[5,131]{1,0:T(8,128)(2,1)}")), unpadded_bytes_of(parse("(f32[1000], s32[])"))
+    (1310, 8)
+    """
+    return 4 * len(shape) if isinstance(shape, TupleShape) else shape.unpadded_byte_size
 
 
 def size_text(size: int) -> str:

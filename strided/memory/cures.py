@@ -18,13 +18,12 @@ from strided.errors import StridedError
 from strided.layout import Shape
 from strided.memory.buffers import Buffer, Cure
 from strided.memory.report import MemoryReport
-from strided.tpu.default_layout import default_layout
+from strided.tpu.default_layout import COLUMNS, default_layout
 
 #: Buffers that take less than this share of the peak get no cures, and no more buffers than this.
 _LEAST_SHARE, _MOST_BUFFERS = 1 / 1000, 100
 #: Arrays of higher ranks have too many ways to merge dimensions.
 _MAX_RANK = 7
-_COLUMNS = 128
 
 _NARROWER = {"f64": "f32", "f32": "bf16", "c128": "c64", "s64": "s32", "u64": "u32"}
 _DTYPES = {"f32": "float32", "bf16": "bfloat16", "c64": "complex64", "s32": "int32", "u32": "uint32"}
@@ -116,7 +115,7 @@ def _reorders(shape: Shape, kind: str, generation: str) -> Iterator[Candidate]:
     rows, columns = (shape.dimensions[d] for d in shape.layout.minor_to_major[1::-1])
     if order != tuple(range(shape.rank)):  # else the program's order is best, and the layout alone another
         yield Candidate("transpose", after, f"x = jnp.transpose(x, {order})")
-    if shape.rank > 2 and rows * columns <= 8 * _COLUMNS and after.dimensions[-1] > columns:
+    if shape.rank > 2 and rows * columns <= 8 * COLUMNS and after.dimensions[-1] > columns:
         yield Candidate("vectorize", after, f"jax.vmap(f, in_axes={order[-1]}, out_axes=-1)(x)  # the batch comes last")
 
 
@@ -133,7 +132,7 @@ def _merges(shape: Shape) -> Iterator[Candidate]:
 def _splits(shape: Shape) -> Iterator[Candidate]:
     """One dimension cut into two, the inner one a multiple of the columns of a tile, or of its rows."""
     for d, size in enumerate(shape.dimensions):
-        for inner in (_COLUMNS, 8 * _COLUMNS, 8, 16, 32):
+        for inner in (COLUMNS, 8 * COLUMNS, 8, 16, 32):
             if size > inner and size % inner == 0:
                 dimensions = (*shape.dimensions[:d], size // inner, inner, *shape.dimensions[d + 1 :])
                 yield Candidate("split", _with_dimensions(shape, dimensions), f"x = x.reshape({_sizes(dimensions)})")
@@ -142,7 +141,7 @@ def _splits(shape: Shape) -> Iterator[Candidate]:
 def _pads(shape: Shape) -> Iterator[Candidate]:
     """One dimension padded to a multiple of the columns of a tile, then cut there."""
     for d, size in enumerate(shape.dimensions):
-        for inner in (_COLUMNS, 8 * _COLUMNS):
+        for inner in (COLUMNS, 8 * COLUMNS):
             more = -size % inner
             if more and size > inner:
                 dimensions = (*shape.dimensions[:d], (size + more) // inner, inner, *shape.dimensions[d + 1 :])

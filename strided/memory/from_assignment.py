@@ -15,7 +15,7 @@ from strided.dumps.buffer_assignment.assignment import BufferAssignment
 from strided.dumps.buffer_assignment.values import Allocation, Value
 from strided.errors import DumpError
 from strided.layout import BufferShape, Shape, TupleShape
-from strided.memory.buffers import Buffer, LiveRange, Source
+from strided.memory.buffers import Buffer, LiveRange, Source, unpadded_bytes_of
 from strided.memory.heap_trace import HeapTrace
 from strided.memory.liveness import Liveness
 from strided.memory.padding_bound import Slot, most_padding
@@ -233,8 +233,8 @@ def _kind(one: Allocation) -> str:
 def _unpadded(value: Value) -> int:
     shape = value.shape
     if isinstance(shape, TupleShape):
-        return min(value.size, 4 * len(shape))
+        return min(value.size, unpadded_bytes_of(shape))
     shape = shape.shape if isinstance(shape, BufferShape) else shape
     if not isinstance(shape, Shape) or shape.layout is None or value.kind == "unknown":
         return value.size
-    return min(value.size, shape.unpadded_byte_size)
+    return min(value.size, unpadded_bytes_of(shape))

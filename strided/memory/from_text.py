@@ -11,7 +11,7 @@ from strided.errors import DumpError, StridedError
 from strided.escape import counted
 from strided.layout import BufferShape, Shape, TupleShape
 from strided.layout.parser import parse
-from strided.memory.buffers import Buffer, Source, size_text
+from strided.memory.buffers import Buffer, Source, size_text, unpadded_bytes_of
 from strided.memory.explain_size import explanations
 from strided.memory.padding_bound import Slot, covered, most_padding
 from strided.memory.provenance import source_of
@@ -149,17 +149,17 @@ def _buffer(row: Row, generation: str | None, stated: Mapping[str, list[_Stated]
     explained = [explanations(text, row.size, generation) for text in itertools.islice(texts, _MOST_SHAPES)]
     if not fits:
         # The first explanation of each is the compiler's default, where that fits. Larger values come first.
-        explained.sort(key=lambda those: -max((_unpadded(one) for one in those), default=0))
+        explained.sort(key=lambda those: -max((unpadded_bytes_of(one) for one in those), default=0))
         fits = dict.fromkeys(one for those in explained for one in those)
     sizes = [one.byte_size for one in fits if isinstance(one, Shape)]
     sizes = list(dict.fromkeys(n for n in sizes if row.size.least <= n <= row.size.most))
     size = sizes[0] if row.size.is_rounded and sizes else row.size.bytes
     shapes = tuple(fits) or tuple(shape for text in texts if (shape := _parsed(text)) is not None)[:1]
-    unpadded = _unpadded(next(iter(fits))) if fits else None
+    unpadded = unpadded_bytes_of(next(iter(fits))) if fits else None
     if row.unpadded is not None and (unpadded is None or not row.unpadded.least <= unpadded <= row.unpadded.most):
         unpadded = row.unpadded.bytes
     if unpadded is None:
-        known = [_unpadded(shape) for text in texts if (shape := _parsed(text)) is not None]
+        known = [unpadded_bytes_of(shape) for text in texts if (shape := _parsed(text)) is not None]
         unpadded = max(known, default=size)
     if row.size.is_rounded and not sizes:
         size = max(size, min(unpadded, row.size.most))
@@ -195,7 +195,3 @@ def _parsed(text: str) -> Shape | TupleShape | None:
     except StridedError:
         return None
     return shape if isinstance(shape, (Shape, TupleShape)) else None
-
-
-def _unpadded(shape: Shape | TupleShape) -> int:
-    return 4 * len(shape) if isinstance(shape, TupleShape) else shape.unpadded_byte_size

@@ -32,7 +32,7 @@ def report_text(report: MemoryReport, *, width: int = 80, top: int = 10) -> str:
     if shown:
         lines += ["", f"{'bytes':>9} {'unpadded':>9} {'times':>6}  buffer"]
     for buffer in shown:
-        lines += _buffer_lines(buffer, width)
+        lines += _buffer_lines(buffer)
     if len(report.buffers) > len(shown) and top:
         rest = sum(b.bytes for b in report.buffers) - sum(b.bytes for b in shown)
         count = len(report.buffers) - len(shown)
@@ -77,7 +77,7 @@ def _at_most(report: MemoryReport, name: str) -> str:
     return "about " if "total_bytes" in report.bounds else "at most "
 
 
-def _buffer_lines(b: Buffer, width: int) -> Iterator[str]:
+def _buffer_lines(b: Buffer) -> Iterator[str]:
     about = "~" if b.is_rounded else ""
     times = f"{b.expansion:.3g}"
     yield f"{about + size_text(b.bytes):>9} {size_text(b.unpadded_bytes):>9} {times:>6}  {_shape(b)}"

@@ -39,14 +39,14 @@ def svg(shape: Shape | str, *, max_rows: int = 12, max_columns: int = 16, memory
     if memory < 0:
         raise ValueError(f"memory is a number of slots from 0, not {memory}")
     cells = grid(shape, max_rows, max_columns)
-    drawn, width, height = _array(shape, cells)
+    drawn, width, height = _array(cells)
     if memory and shape.byte_size:
         strip, strip_width, strip_height = _memory(shape, cells, memory, height + 2 * _CELL_HEIGHT)
         drawn, width, height = drawn + strip, max(width, strip_width), strip_height
     return document(drawn, width, height, str(shape))
 
 
-def _array(shape: Shape, cells: Grid) -> tuple[list[str], int, int]:
+def _array(cells: Grid) -> tuple[list[str], int, int]:
     """The cells of the array as SVG, and their width and height."""
     wide = max(32, 14 + 8 * len(str(int(cells.offsets.max(initial=0)))))
     labels = [cells.rows.label(place) for place in cells.rows.places]

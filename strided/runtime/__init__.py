@@ -1,1 +1,1 @@
-"""What this process has: threads, CPU features, values computed once."""
+"""What this process has: threads, CPUs, locks and caches, and the constants that tune what it does with them."""

@@ -1,6 +1,6 @@
 """How values of lower packages look in notebooks: a table of names, filled from above.
 
-A shape cannot import the room that draws it. It asks here, and the drawing module is loaded with the first picture.
+A shape cannot import the module that draws it. It asks here, and that module is loaded with the first picture.
 """
 
 from __future__ import annotations

@@ -28,7 +28,8 @@ GENERATIONS = ("v2", "v3", "v4", "v5e", "v5p", "v6e", "tpu7x")
 _FIRST = frozenset({"v2", "v3"})
 #: Element types of which no layout was observed.
 _UNOBSERVED = frozenset({"s1", "u1", "f6e3m2fn", "f6e2m3fn"})
-_COLUMNS = 128
+#: Columns of a tile: the lanes of a TPU's vector registers.
+COLUMNS = 128
 
 
 def check_generation(generation: str) -> None:
@@ -91,8 +92,8 @@ def default_layout(shape: str | AnyShape, generation: str = "v5e") -> Layout:
     least, most = 2 * rows_of_word if first else rows_of_word, max(8, 32 // bits)
     words = (Tile((rows_of_word, 1)),) if rows_of_word > 1 else ()
     if shape.rank < 2:
-        n = _COLUMNS * least if shape.rank == 0 else _power_of_two(shape.size, _COLUMNS * least, _COLUMNS * most)
-        inner = (Tile((_COLUMNS,)), *words) if shape.rank and words else ()
+        n = COLUMNS * least if shape.rank == 0 else _power_of_two(shape.size, COLUMNS * least, COLUMNS * most)
+        inner = (Tile((COLUMNS,)), *words) if shape.rank and words else ()
         return Layout(descending, (Tile((n,)), *inner), element_size_in_bits=packed_bits)
 
     def rows(n: int) -> int:
@@ -103,13 +104,13 @@ def default_layout(shape: str | AnyShape, generation: str = "v5e") -> Layout:
     def size(pair: tuple[int, int]) -> int:
         """The elements of the buffer, padding included, where this pair of dimensions is tiled."""
         columns, n = (shape.dimensions[d] for d in pair)
-        return shape.size // (columns * n) * rounded_up(columns, _COLUMNS) * rounded_up(n, rows(n))
+        return shape.size // (columns * n) * rounded_up(columns, COLUMNS) * rounded_up(n, rows(n))
 
     # Among equals the first one is taken: the pair of the largest numbers.
     minor, second = min(itertools.permutations(descending, 2), key=size)
     order = (minor, second, *(d for d in descending if d not in (minor, second)))
     # Tiles of 2 bits have sixteen rows on all generations. The order is chosen as if they had eight.
-    tile = Tile((max(rows(shape.dimensions[second]), 32 // bits), _COLUMNS))
+    tile = Tile((max(rows(shape.dimensions[second]), 32 // bits), COLUMNS))
     return Layout(order, (tile, *words), element_size_in_bits=packed_bits)
 
 

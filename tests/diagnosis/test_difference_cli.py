@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -126,8 +125,7 @@ def test_errors(folder: Path, capsys: pytest.CaptureFixture[str], operands: tupl
 
 def test_dump_folders_and_arrays_in_them(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for name in ("one", "two"):
-        with zipfile.ZipFile(paths.DATA / "dump" / "dump.zip") as archive:
-            archive.extractall(folder / name)
+        paths.unpack_dump(folder / name)
     assert run(capsys, "one", "two")[0] == 0
     array = "jit_prog_while_loop/run0/result1"
     assert run(capsys, f"one:{array}", f"two:{array}")[0] == 0

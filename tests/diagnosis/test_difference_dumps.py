@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -24,11 +23,7 @@ MODULE = "module_0000.jit_prog_while_loop.cpu_after_optimizations.txt"
 
 @pytest.fixture
 def folders(tmp_path: Path) -> list[Path]:
-    found = [tmp_path / "a", tmp_path / "b"]
-    for folder in found:
-        with zipfile.ZipFile(paths.DATA / "dump" / "dump.zip") as archive:
-            archive.extractall(folder)
-    return found
+    return [paths.unpack_dump(folder) for folder in (tmp_path / "a", tmp_path / "b")]
 
 
 def compared(folders: list[Path], **options: Any) -> DumpDifference:

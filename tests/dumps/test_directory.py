@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -19,15 +18,12 @@ from strided.dumps.protobuf.wire import fields
 from strided.errors import DumpError
 from tests import paths
 
-ARCHIVE = paths.DATA / "dump" / "dump.zip"
 LOOP, SPMD, INT4 = "jit_prog_while_loop", "jit_prog_spmd_4cpu", "jit_prog_int4_uint4"
 
 
 @pytest.fixture
 def folder(tmp_path) -> Path:
-    with zipfile.ZipFile(ARCHIVE) as archive:
-        archive.extractall(tmp_path)
-    return tmp_path
+    return paths.unpack_dump(tmp_path)
 
 
 @pytest.fixture

@@ -155,11 +155,7 @@ def test_a_layout_opens_in_the_page_of_a_module(show: Any) -> None:
 
 @pytest.fixture
 def folders(tmp_path: Path) -> list[Path]:
-    found = [tmp_path / "first", tmp_path / "second"]
-    for folder in found:
-        with zipfile.ZipFile(paths.DATA / "dump" / "dump.zip") as archive:
-            archive.extractall(folder)
-    return found
+    return [paths.unpack_dump(folder) for folder in (tmp_path / "first", tmp_path / "second")]
 
 
 def test_pictures_are_whole_on_a_telephone(show: Any) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zipfile
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -54,10 +53,7 @@ def read(html: str) -> Reader:
 
 @pytest.fixture(scope="module")
 def dump(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("dump")
-    with zipfile.ZipFile(paths.DATA / "dump" / "dump.zip") as archive:
-        archive.extractall(folder)
-    return folder
+    return paths.unpack_dump(tmp_path_factory.mktemp("dump"))
 
 
 def test_values_of_every_kind(dump: Path) -> None:

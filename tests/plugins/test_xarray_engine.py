@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pickle
-import zipfile
 from importlib.metadata import entry_points
 from pathlib import Path
 
@@ -35,9 +34,7 @@ def raw(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def dump(tmp_path: Path) -> Path:
-    with zipfile.ZipFile(paths.DATA / "dump" / "dump.zip") as archive:
-        archive.extractall(tmp_path / "dump")
-    return tmp_path / "dump"
+    return paths.unpack_dump(tmp_path / "dump")
 
 
 def test_raw_bytes_with_a_shape(raw: Path) -> None:

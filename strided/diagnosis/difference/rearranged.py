@@ -14,12 +14,13 @@ import numpy as np
 import numpy.typing as npt
 
 from strided.arrays.layout_array import LayoutArray
+from strided.diagnosis.bit_patterns import patterns
 from strided.diagnosis.difference.operands import Operand, Points, Wrapped, operand_of
 from strided.diagnosis.difference.places import LEAST_SHARE
 from strided.diagnosis.difference.result import Pattern, percent
 from strided.diagnosis.difference.scan import scan
 from strided.diagnosis.difference.tally import Tally
-from strided.diagnosis.difference.values import Mask, Tolerance, are_equal, patterns
+from strided.diagnosis.difference.values import Mask, Tolerance, are_equal
 from strided.errors import LayoutError, UnsupportedError
 from strided.escape import counted
 from strided.layout import Layout, Shape, Tile

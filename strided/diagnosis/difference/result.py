@@ -253,6 +253,11 @@ class Difference:
 
 
 def range_text(each: Bin) -> str:
+    """The range of a bin, for people; beyond a million in powers of two.
+
+    >>> range_text(Bin(1, 2, 5)), range_text(Bin(4, 8, 5)), range_text(Bin(1 << 20, 1 << 21, 5))
+    ('1', '4 to 7', '2^20 to 2^21 - 1')
+    """
     if each.stop == each.start + 1:
         return f"{each.start:,}"
     if each.stop > 1 << 20:

@@ -16,6 +16,7 @@ import numpy as np
 from strided.addressing.address_map import AddressMap
 from strided.arrays.blocks import Box, boxes, common_block, even_cuts, run_block, tile_cuts
 from strided.arrays.layout_array import LayoutArray
+from strided.diagnosis.bit_patterns import patterns
 from strided.diagnosis.difference.operands import Operand, Wrapped
 from strided.diagnosis.difference.tally import Part, Tally
 from strided.diagnosis.difference.values import (
@@ -28,7 +29,6 @@ from strided.diagnosis.difference.values import (
     is_float,
     magnitudes,
     measured,
-    patterns,
     unequal_bits,
 )
 from strided.layout.sizes import tile_of

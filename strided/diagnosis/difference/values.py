@@ -14,6 +14,7 @@ import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 
+from strided.diagnosis.bit_patterns import patterns
 from strided.layout.element_types import element_type_of_dtype, is_builtin
 from strided.runtime.given import at_least
 
@@ -140,16 +141,6 @@ def converted(values: Array, dtype: np.dtype[Any] | None) -> Array:
     if dtype.kind == "c" and not is_builtin(values.dtype):
         values = values.astype(_builtin(values.dtype))
     return values.astype(dtype)
-
-
-def patterns(values: Array) -> Array:
-    """The bits of values as unsigned integers; of complex128 as pairs along a last axis.
-
-    >>> patterns(np.array([1.0, -1.0], np.float16)).tolist()
-    [15360, 48128]
-    """
-    size = values.dtype.itemsize
-    return values.view(f"u{size}") if size <= 8 else np.stack([values.real, values.imag], -1).view(np.uint64)
 
 
 def are_same_bits(a: Array, b: Array) -> bool:

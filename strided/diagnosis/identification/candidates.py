@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
+from strided.arrays.buffers import GRANULES
 from strided.errors import StridedError
 from strided.layout import Layout, Shape, Tile
 from strided.layout.element_types import ELEMENT_TYPES, ElementType
@@ -22,8 +23,6 @@ _REQUESTED = ((8, 256), (2, 2), (4, 4), (8, 8), (16, 16), (32, 32), (3, 5))
 _LINES = (128, 256, 512, 1024, 2048)
 #: Bytes of usual headers.
 HEADERS = (64, 128, 256, 512, 1024, 4096)
-#: What allocators and file systems round sizes up to, in bytes.
-_GRANULES = (512, 1024, 4096)
 _LONGEST_HEADER = 1 << 12
 
 
@@ -203,5 +202,5 @@ def placements(have: int, needed: int) -> Iterator[tuple[int, int, int]]:
         return
     if excess <= max(_LONGEST_HEADER, have // 16):
         yield excess, 0, 0
-    if any(have == -(-needed // granule) * granule for granule in _GRANULES):
+    if any(have == -(-needed // granule) * granule for granule in GRANULES):
         yield 0, 0, excess

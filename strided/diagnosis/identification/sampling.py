@@ -180,7 +180,7 @@ class Sample:
 
 
 def _grid(chosen: Sequence[Table]) -> Table:
-    """All combinations of indices, one row for each dimension, in row-major order: `meshgrid` takes 32 at most."""
+    """All combinations of indices, a row for each dimension, in row-major order: `numpy.meshgrid` takes 32 at most."""
     counts = [len(one) for one in chosen]
     rows = np.empty((len(chosen), math.prod(counts)), np.int64)
     for d, one in enumerate(chosen):

@@ -12,24 +12,12 @@ KINDS = ("zero", "constant", "stale", "finite", "nan", "noise")
 ZERO, CONSTANT, STALE, FINITE, NAN, NOISE = range(len(KINDS))
 
 Kinds = npt.NDArray[np.int64]
-Words = npt.NDArray[np.uint64]
 
 #: Fewer elements do not tell noise from data.
 _LEAST_NOISE = 100
 #: How often two leading bytes of noise are equal, compared with independent bytes that take every value equally often.
 #: Of 8-bit weights of a normal distribution that uses the whole range, it is 1.8 times.
 _NOISE = 1.3
-
-
-def patterns(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """The bit patterns of lines of values, with a last axis for the words of an element.
-
-    >>> patterns(np.array([[1.0, -0.0]], np.float16)).tolist()
-    [[[15360], [32768]]]
-    """
-    values = np.ascontiguousarray(values)
-    size = min(8, values.dtype.itemsize)
-    return values.view(f"u{size}").reshape(*values.shape, values.dtype.itemsize // size)
 
 
 def is_nan(values: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
@@ -43,8 +31,9 @@ def is_nan(values: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
 def kinds_of(values: npt.NDArray[Any], bits: npt.NDArray[Any]) -> Kinds:
     """The kind of each line, as far as it alone tells: those that may be stale or noise are finite, or NaN in part.
 
+    >>> from strided.diagnosis.bit_patterns import pattern_words
     >>> lines = np.array([[0, 0, 0], [7, 7, 7], [1, 2, 0], [np.nan] * 3, [np.nan, 1, 2]])
-    >>> [KINDS[kind] for kind in kinds_of(lines, patterns(lines))]
+    >>> [KINDS[kind] for kind in kinds_of(lines, pattern_words(lines))]
     ['zero', 'constant', 'finite', 'nan', 'nan']
     """
     found = np.full(len(values), FINITE)
@@ -72,10 +61,11 @@ def leading_bytes(bits: npt.NDArray[Any], element_bits: int) -> Kinds:
 def is_noise(counts: Kinds) -> bool:
     """Whether the leading bytes of elements take all values alike, which those of numbers do not.
 
+    >>> from strided.diagnosis.bit_patterns import pattern_words
     >>> numbers = np.random.default_rng(0)
-    >>> is_noise(leading_bytes(patterns(numbers.integers(0, 2**32, 1000, np.uint32)), 32))
+    >>> is_noise(leading_bytes(pattern_words(numbers.integers(0, 2**32, 1000, np.uint32)), 32))
     True
-    >>> is_noise(leading_bytes(patterns(numbers.normal(size=1000).astype(np.float16)), 16))
+    >>> is_noise(leading_bytes(pattern_words(numbers.normal(size=1000).astype(np.float16)), 16))
     False
     """
     size, share = int(counts.sum()), counts.astype(np.float64)

@@ -14,6 +14,7 @@ from strided.addressing.address_map import AddressMap
 from strided.arrays.base import Array, ArrayBase
 from strided.arrays.blocks import Box, Reader
 from strided.arrays.padding import unused_bits, unused_slots
+from strided.diagnosis.bit_patterns import pattern_words
 from strided.diagnosis.padding.areas import (
     BLOCK_ELEMENTS,
     LEAST_BYTES,
@@ -40,7 +41,6 @@ from strided.diagnosis.padding.contents import (
     is_noise,
     kinds_of,
     leading_bytes,
-    patterns,
 )
 from strided.diagnosis.padding.report import Match, Padding, PaddingRegion
 from strided.diagnosis.padding.stale import UNKNOWN, UNTOLD, Indices, StaleLines
@@ -146,12 +146,12 @@ def _see_slots(
     """Count slots that lie in no padded dimension, in lines of neighbours."""
     whole = array._with_map(AddressMap.from_strides((array.spec.slots,), (1,)))
     values = whole[slots]
-    every = patterns(values[None])
+    every = pattern_words(values[None])
     noise = is_noise(leading_bytes(every[every.any(axis=2)], array.spec.element_bits))
     full = len(values) // _LINE * _LINE
     for first, lines in ((0, values[:full].reshape(-1, _LINE)), (full, values[full:].reshape(1, -1))):
         if lines.size:
-            bits, leaks = _patterns(lines)
+            bits, leaks = _words_and_numbers(lines)
             kinds = kinds_of(lines, bits)
             if noise:
                 kinds[are_numbers(kinds, leaks)] = NOISE
@@ -211,18 +211,19 @@ class _AreaTally:
     def see(self, box: Box, values: Array) -> Marks | None:
         """Count the lines of a block; returns which of its elements look like data, None for none."""
         along, start = self._area.along, box[self._area.axis].start
-        if _are_equal(patterns(values.reshape(1, -1))[0]):
+        one = values.reshape(1, -1)
+        bits = pattern_words(one)
+        if _are_equal(bits[0]):
             # Most padding holds one value.
             span = np.array([start]), np.array([box[self._area.axis].stop])
-            one = values.reshape(1, -1)
-            count(self._tallies, self._origin, kinds_of(one, patterns(one)), one, np.zeros(one.shape, np.bool_), *span)
+            count(self._tallies, self._origin, kinds_of(one, bits), one, np.zeros(one.shape, np.bool_), *span)
             return None
         moved = np.moveaxis(values, along, -1)
         leaks = self._see_lines(box, moved.reshape(-1, moved.shape[-1]))
         return None if leaks is None else np.moveaxis(leaks.reshape(moved.shape), -1, along)
 
     def _see_lines(self, box: Box, values: Lines) -> Marks | None:
-        bits, leaks = _patterns(values)
+        bits, leaks = _words_and_numbers(values)
         kinds = kinds_of(values, bits)
         is_number = are_numbers(kinds, leaks)
         index = _indices(box, self._area.along)
@@ -273,9 +274,9 @@ class _AreaTally:
             self._tallies[(*self._origin, STALE)].match(Match(tuple(ranges[0]), tuple(ranges[1])))
 
 
-def _patterns(values: Lines) -> tuple[Lines, Marks]:
+def _words_and_numbers(values: Lines) -> tuple[Lines, Marks]:
     """The bit patterns of lines, and which elements are neither zero nor NaN."""
-    bits = patterns(values)
+    bits = pattern_words(values)
     numbers: Marks = np.asarray(bits.any(axis=2))
     if numbers.any():
         numbers[is_nan(values)] = False
@@ -289,7 +290,7 @@ def _are_equal(bits: Lines) -> bool:
 
 def _kinds_of_pieces(values: Lines, lines: Kinds, is_stale: npt.NDArray[np.bool_], source: Indices) -> Kinds:
     """The kinds of pieces of lines, given those of the lines, and whether all that is told of a line is stale."""
-    kinds = kinds_of(values, patterns(values))
+    kinds = kinds_of(values, pattern_words(values))
     if values.shape[1] == 1 or values.shape[1] * values.dtype.itemsize < LEAST_BYTES:
         kinds[kinds == CONSTANT] = FINITE
     kinds[(lines == NOISE) & np.isin(kinds, (FINITE, NAN))] = NOISE

@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from strided.arrays.base import ArrayBase
 from strided.arrays.blocks import Reader
+from strided.diagnosis.bit_patterns import pattern_words
 from strided.diagnosis.padding.areas import (
     LEAST_BYTES,
     LINE_ELEMENTS,
@@ -26,7 +27,6 @@ from strided.diagnosis.padding.areas import (
     pieces,
     size_of,
 )
-from strided.diagnosis.padding.contents import Words, patterns
 
 #: Pieces of padding that are looked for; more are not.
 _MOST_PIECES = 1 << 16
@@ -37,6 +37,7 @@ _ODD = np.uint64(0x9E3779B97F4A7C15)
 #: The dimension that a piece runs along, its phase, its length, and whether there are tiles.
 _Place = tuple[int, int, int, bool]
 Indices = npt.NDArray[np.int64]
+Words = npt.NDArray[np.uint64]
 #: In place of an index: no data equals a piece, or the piece is too short or constant, so that it tells nothing.
 UNKNOWN, UNTOLD = -1, -2
 
@@ -165,7 +166,7 @@ class StaleLines:
                 ranges = [(0, n) for n in shape]
                 ranges[along] = first, min(shape[along], first + step)
                 for box in blocks_of(Area(along, along, tuple(ranges)), order):
-                    self._search_block(box, along, places, patterns(reader(tuple([box[d] for d in axes]))))
+                    self._search_block(box, along, places, pattern_words(reader(tuple([box[d] for d in axes]))))
                     progress(size_of(box))
         for wanted in self._wanted.values():
             wanted.finders = [finder.known() for finder in wanted.finders]

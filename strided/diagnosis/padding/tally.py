@@ -8,8 +8,9 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from strided.diagnosis.bit_patterns import pattern_words
 from strided.diagnosis.padding.areas import Lines
-from strided.diagnosis.padding.contents import CONSTANT, FINITE, KINDS, NAN, STALE, Kinds, patterns
+from strided.diagnosis.padding.contents import CONSTANT, FINITE, KINDS, NAN, STALE, Kinds
 from strided.diagnosis.padding.report import Match, PaddingRegion
 from strided.diagnosis.padding.stale import Indices
 
@@ -66,7 +67,7 @@ def count(
             tally.leaks += int(np.count_nonzero(leaks[own]))
         if kind == CONSTANT and len(tally.constants) <= _MOST_CONSTANTS:
             first = values[own][:, :1]
-            _, places = np.unique(patterns(first)[:, 0], axis=0, return_index=True)
+            _, places = np.unique(pattern_words(first)[:, 0], axis=0, return_index=True)
             tally.constants |= {value.tobytes(): value[0] for value in first[places[: _MOST_CONSTANTS + 1]]}
     return leaks
 

@@ -316,4 +316,5 @@ class RunArrays(Mapping[str, Any]):
 
 
 def reason_of(error: Exception) -> str:
+    """The message of an error; of a DumpError without the file and the place in it, which is shown beside it."""
     return error.message if isinstance(error, DumpError) else str(error)

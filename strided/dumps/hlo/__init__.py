@@ -19,7 +19,7 @@ from strided.dumps.hlo.mlir import refuse_bytecode
 from strided.dumps.hlo.module import Computation, Module
 from strided.dumps.hlo.proto import read_proto
 from strided.dumps.hlo.text import read_lines, read_text
-from strided.dumps.source import is_text, lines_of, naming, open_source, refuse_short_lines, refuse_utf16
+from strided.dumps.source import is_text, lines_of, naming_in_dump_errors, open_source, refuse_short_lines, refuse_utf16
 from strided.errors import DumpError
 
 __all__ = [
@@ -91,7 +91,7 @@ def read_hlo(source: Any, *, index: int | None = None, max_bytes: int | None = N
             raise DumpError(f"there is no module {index}: a proto holds one", path=path)
         refuse_bytecode(view, path)
         refuse_utf16(view, path)
-        with naming(path):
+        with naming_in_dump_errors(path):
             return read_proto(view, path)
     lines = lines_of(view, path, max_bytes)
     del view  # expanded bytes are not kept beside the lines

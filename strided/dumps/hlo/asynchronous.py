@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from strided.dumps.hlo.attribute_writers import MAIN_THREAD
 from strided.dumps.hlo.attributes import LAST
 from strided.dumps.hlo.lexer import inside, split_list, unescape
 from strided.dumps.hlo.module import Computation
 from strided.dumps.hlo.text_instruction import CALLEES, TextInstruction
 
 _THREAD = "async_execution_thread"
-_MAIN_THREAD = "main"
 
 
 def unfold(computations: Sequence[Computation]) -> list[Computation]:
@@ -68,7 +68,7 @@ def _spread_thread(
     thread: str, caller: TextInstruction, by_name: Mapping[str, Computation], reached: set[Computation]
 ) -> None:
     """Put all that an asynchronous operation calls, directly or indirectly, on its thread, and note it as `reached`."""
-    waiting = [caller] if thread != _MAIN_THREAD else []
+    waiting = [caller] if thread != MAIN_THREAD else []
     while waiting:
         for called in _callees(waiting.pop(), by_name):
             if called not in reached and called.execution_thread in ("", thread):

@@ -72,26 +72,32 @@ def frontend_attributes_text(values: Mapping[str, str]) -> str:
 
 
 def listed(field: str) -> Writer:
+    """The writer of a list, which may be empty."""
     return lambda message, names: index_text(message.get(field, ()))
 
 
 def listed_if_any(field: str) -> Writer:
+    """The writer of a list; nothing for an empty one."""
     return lambda message, names: index_text(message[field]) if message.get(field) else None
 
 
 def number(field: str) -> Writer:
+    """The writer of a number."""
     return lambda message, names: str(message.get(field, 0))
 
 
 def number_unless(field: str, *usual: int) -> Writer:
+    """The writer of a number; nothing for the usual ones, of which the first is the default."""
     return lambda message, names: None if message.get(field, usual[0]) in usual else str(message[field])
 
 
 def flag(field: str) -> Writer:
+    """The writer of ``true``; nothing for false."""
     return lambda message, names: "true" if message.get(field) else None
 
 
 def quoted(field: str) -> Writer:
+    """The writer of a text in quotes; nothing for an empty one."""
     return lambda message, names: f'"{escape(message[field])}"' if message.get(field) else None
 
 
@@ -197,6 +203,7 @@ def write_operand_layouts(message: Message, names: Names) -> str | None:
 
 
 def constant_text(view: memoryview) -> str:
+    """The value of a constant, from its LiteralProto."""
     literal = Literal.of_proto(view)
     return value_text(literal.value, literal.shape, shapes=True)
 

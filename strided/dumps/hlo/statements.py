@@ -65,6 +65,7 @@ def end_of(line: str) -> dict[str, str] | None:
 
 
 def indent_of(line: str) -> int:
+    """The number of blanks that a line begins with."""
     return len(line) - len(line.lstrip())
 
 

@@ -174,6 +174,7 @@ def holders_of(sharding: Sharding, counts: tuple[int, ...], given: Mapping[int, 
 
 
 def with_layout(name: str, dims: tuple[int, ...], layout: str | Layout | None) -> Shape:
+    """The shape of an element type, dimensions and a layout, by default row-major."""
     return Shape(name, dims, None if layout is None else layout_of(layout))
 
 

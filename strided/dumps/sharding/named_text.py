@@ -13,10 +13,12 @@ T = TypeVar("T")
 
 
 def read_device(lexer: Lexer) -> int:
+    """The number of a device."""
     return lexer.build(lexer.start, device_number, lexer.required_integer("a device number"))
 
 
 def read_iota(lexer: Lexer, start: int, dimensions: list[int]) -> TileAssignment:
+    """The devices of an iota, as in ``[2,4]T(1,0)``, for a grid of these dimensions."""
     lexer.expect("[", "'[' and the sizes of the iota")
     sizes = lexer.integers("a size of the iota")
     lexer.expect("]")
@@ -30,6 +32,7 @@ def read_iota(lexer: Lexer, start: int, dimensions: list[int]) -> TileAssignment
 
 
 def read_named(lexer: Lexer, make: Callable[..., T]) -> T:
+    """A sharding that names a mesh, as `make` makes it, up to the brace that ends it."""
     word = lexer.take_word()
     lexer.expect("[", "'[' and the axes of the mesh")
     start = lexer.end

@@ -25,7 +25,7 @@ from strided.dumps.protobuf.file_bytes import View, loaded
 from strided.dumps.protobuf.shapes import ProgramShape, read_program_shape
 from strided.dumps.protobuf.wire import Field
 from strided.dumps.snapshots.format import FORMS, SNAPSHOT, Outline, form_of, read_outline
-from strided.dumps.source import Origin, naming, open_view, refuse_truncated
+from strided.dumps.source import Origin, naming_in_dump_errors, open_view, refuse_truncated
 from strided.errors import DumpError
 from strided.escape import counted, some, visible
 from strided.layout import AnyShape, TupleShape
@@ -354,7 +354,7 @@ def read_snapshot(
     view, path = open_view(origin, max_bytes=max_bytes, mapped=mapped)
     if form is not None and form not in FORMS:
         raise ValueError(f"form must be one of {', '.join(map(repr, FORMS))}, not {form!r}")
-    with naming(path):
+    with naming_in_dump_errors(path):
         guess = form or form_of(view)
         if guess is None:
             raise _unknown(view)

@@ -71,6 +71,7 @@ def transposed_factors(one: Shape, other: Shape, permutation: Sequence[int]) -> 
 
 
 def swapped(factors: Sequence[Factor]) -> list[Factor]:
+    """The same factors with the two shapes in each other's place."""
     return [Factor(f.size, f.other, f.one) for f in factors]
 
 
