@@ -131,6 +131,9 @@ def _check_target(sources: Sequence[str], out: str, layout: str | None, force: b
     known = (".npy", *convert_file.CONTAINERS, *_RAW_ENDINGS)
     if layout is None and ending(out) not in known:
         convert_file.refuse_name(out, layout)
+        file, _, name = out.rpartition(":")
+        if ending(file) == ".npy":
+            raise click.UsageError(f"{file} holds one array, which has no name: leave ':{name}' out")
         raise click.UsageError(
             f"{out}: the ending does not say what to write; end it in .npy, .npz, .safetensors, .zarr or .bin, "
             "or give a layout with --to"

@@ -57,7 +57,13 @@ def module_of(program: Program | str, number: int | None = None) -> Module:
 def refuse_number(number: int | None, sources: Sequence[str]) -> None:
     """UsageError for the number of a module of which no source is a file."""
     if number is not None and all(os.path.isdir(split_name(source)[0]) for source in sources):
-        raise click.UsageError(f"--module picks one of a text; a program of a folder is named, as in {sources[0]}:NAME")
+        folder, name = split_name(sources[0])
+        advice = (
+            f"a program of a folder is named, as in {folder}:NAME"
+            if name is None
+            else "a name says which: leave it out"
+        )
+        raise click.UsageError(f"--module picks one of a text; {advice}")
 
 
 def is_about_memory(path: str) -> bool:

@@ -27,6 +27,8 @@ from strided.pictures.plain import in_plain_marks
 
 #: What is done about characters that an output's encoding lacks.
 _ERRORS = "strided.plain marks"
+#: ASCII under another name: to a stream that calls it by its own, click writes UTF-8 all the same.
+_ASCII = "strided_ascii"
 #: Commands that map files, with the words they are called by.
 _MAPPING = (["diff"], ["identify"], ["padding"])
 #: Arguments that messages advise to pass to functions, and the options that they are here.
@@ -40,9 +42,11 @@ def run(arguments: Sequence[str] | None = None) -> NoReturn:
         if getattr(sys, name) is None:  # the next file opened would take its place
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))
     codecs.register_error(_ERRORS, in_plain_marks)
+    codecs.register(_renamed_ascii)
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors=_ERRORS)  # a terminal may lack some characters
+            is_ascii = codecs.lookup(stream.encoding).name == "ascii"
+            stream.reconfigure(encoding=_ASCII if is_ascii else None, errors=_ERRORS)  # it may lack some characters
     if closed:
         _fail("standard output is closed: send it to a file, or to /dev/null")
     warnings.showwarning = _warn
@@ -77,6 +81,22 @@ def run(arguments: Sequence[str] | None = None) -> NoReturn:
     except (StridedError, ValueError, IndexError) as error:
         _fail(str(error))
     sys.exit(0)
+
+
+def _renamed_ascii(name: str) -> codecs.CodecInfo | None:
+    """The codec of that name, for `codecs.register`; None for any other."""
+    if name != _ASCII:
+        return None
+    own = codecs.lookup("ascii")
+    return codecs.CodecInfo(
+        own.encode,
+        own.decode,
+        incrementalencoder=own.incrementalencoder,
+        incrementaldecoder=own.incrementaldecoder,
+        streamwriter=own.streamwriter,
+        streamreader=own.streamreader,
+        name=_ASCII,
+    )
 
 
 def _end_as(code: int) -> NoReturn:

@@ -31,14 +31,14 @@ def warmup() -> None:
 
     Conversions are then fast from the first one on.
     """
+    if kernels.kernel_of(next(iter(kernels.HOMES))).folder() is None:
+        warn(
+            "what is compiled is not kept: STRIDED_CACHE is 0, or no folder can be written (set NUMBA_CACHE_DIR)",
+            StridedWarning,
+        )
     start = time.perf_counter()
     for number, name in enumerate(kernels.HOMES, 1):
         click.echo(f"{number:2} of {len(kernels.HOMES)}: {name}", err=True)
         with _garbage_kept():
             kernels.load(name)
     click.echo(f"{len(kernels.HOMES)} kernels are ready ({time.perf_counter() - start:.1f} s)")
-    if kernels.kernel_of(name).folder() is None:
-        warn(
-            "what was compiled is not kept: STRIDED_CACHE is 0, or no folder can be written (set NUMBA_CACHE_DIR)",
-            StridedWarning,
-        )

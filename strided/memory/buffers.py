@@ -122,6 +122,8 @@ class Buffer:
         With and without padding.
     is_rounded : bool
         Whether `bytes` comes from a rounded figure that no layout gives back.
+    is_explained : bool
+        Whether a shape or a figure tells padding from data; without them all bytes pass for data.
     live : LiveRange or None
     is_at_peak : bool
         Whether it is held at the peak, as far as is known.
@@ -139,6 +141,7 @@ class Buffer:
     shape: AnyShape | None = None
     shapes: tuple[AnyShape, ...] = ()
     is_rounded: bool = False
+    is_explained: bool = True
     live: LiveRange | None = None
     is_at_peak: bool = True
     source: Source = Source()
@@ -186,6 +189,7 @@ class Buffer:
             "expansion": round(self.expansion, 6),
             "wasted_bytes": self.wasted_bytes,
             "is_rounded": self.is_rounded,
+            "is_explained": self.is_explained,
             "live": None if self.live is None else list(self.live),
             "is_at_peak": self.is_at_peak,
             "source": self.source.to_dict(),

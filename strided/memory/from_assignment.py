@@ -212,6 +212,7 @@ def _buffer(slot: _Held, place: int | None, clock: _Clock | None, instructions: 
         unpadded_bytes=min(size, _unpadded(value)) if value is not None else size,
         shape=shape,
         shapes=() if shape is None else (shape,),
+        is_explained=value is not None,
         live=live,
         is_at_peak=is_at_peak,
         source=source,

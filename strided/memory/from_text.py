@@ -48,9 +48,11 @@ def report_from_text(
         raise DumpError(f"the text says nothing about memory space {space}", path=path)
     stated = _stated(module)
     rows = own.rows[:_MOST_ROWS]
-    buffers = [_buffer(row, generation, stated) for row in rows]
+    buffers = [_buffer(row, generation, stated, own.is_padded) for row in rows]
     total = own.total.bytes if own.total else sum(b.bytes for b in buffers)
-    slots = [Slot(row.table, row.offset, b.bytes, b.padding_bytes) for row, b in zip(rows, buffers, strict=True)]
+    # What no shape explains may be padding, every byte of it.
+    most = [b.padding_bytes if b.is_explained else b.bytes for b in buffers]
+    slots = [Slot(row.table, row.offset, b.bytes, n) for row, b, n in zip(rows, buffers, most, strict=True)]
     unlisted = max(0, total - covered(slots))
     notes += [*_of_totals(found, own), *_of_buffers(found, own, buffers)]
     if own.rows and unlisted > total / 100:
@@ -116,6 +118,8 @@ def _of_buffers(found: UsageText, own: Space, buffers: Sequence[Buffer]) -> Iter
     """What is to be known of the buffers that are listed."""
     if any(len(b.shapes) > 1 for b in buffers):
         yield "the text prints no layouts: they follow from the sizes; several may fit"
+    if unexplained := sum(not b.is_explained for b in buffers):
+        yield f"no shape is known of {counted(unexplained, 'buffer')}: any of it may be padding"
     if own.unread:
         yield f"{counted(own.unread, 'row')} of the text left out: not understood"
     if own.left_out:
@@ -137,7 +141,7 @@ def _stated(module: Module | None) -> Mapping[str, list[_Stated]]:
     return found
 
 
-def _buffer(row: Row, generation: str | None, stated: Mapping[str, list[_Stated]]) -> Buffer:
+def _buffer(row: Row, generation: str | None, stated: Mapping[str, list[_Stated]], is_padded: bool) -> Buffer:
     fits: dict[Shape | TupleShape, None] = {}
     makers: list[Instruction] = []
     texts = dict.fromkeys(row.shapes)
@@ -172,6 +176,7 @@ def _buffer(row: Row, generation: str | None, stated: Mapping[str, list[_Stated]
         shape=shapes[0] if shapes else None,
         shapes=shapes,
         is_rounded=row.size.is_rounded and len(sizes) != 1,
+        is_explained=bool(shapes) or row.unpadded is not None or not is_padded,
         source=Source(op_name=row.op_name) if row.op_name else _joined(parameters or makers),
     )
 

@@ -213,8 +213,8 @@ class Material:
 
 
 def _is_text(source: str) -> bool:
-    """Whether a str is a text rather than a path."""
-    return "\n" in source or _EXHAUSTED in source or (not os.path.exists(source) and usage_in(source) is not None)
+    """Whether a str is a text rather than a path; what exists is a path, whatever its name says."""
+    return not os.path.exists(source) and ("\n" in source or _EXHAUSTED in source or usage_in(source) is not None)
 
 
 def _unknown(text: str, path: str | None) -> DumpError:

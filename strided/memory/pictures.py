@@ -34,7 +34,7 @@ def _largest(report: MemoryReport) -> list[Buffer]:
 
 
 def bar(report: MemoryReport, width: int) -> str:
-    """The memory at the peak in one line: for each buffer its data, then its padding.
+    """The memory at the peak in one line: for each buffer its data, then its padding, or neither where that is unknown.
 
     >>> from strided.memory.buffers import Buffer
     >>> from strided.memory.report import MemoryReport
@@ -47,7 +47,8 @@ def bar(report: MemoryReport, width: int) -> str:
     held = [(b.other_at_peak or (b.bytes, b.unpadded_bytes)) for b in buffers]
     edges = [0, *accumulate(part for size, unpadded in held for part in (unpadded, size - unpadded))]
     cells = [min(width, round(edge * width / whole)) for edge in edges]
-    drawn = "".join((_PADDING if n % 2 else _DATA) * (b - a) for n, (a, b) in enumerate(pairwise(cells)))
+    marks = [mark for b in buffers for mark in ((_DATA, _PADDING) if b.is_explained else (_REST, _REST))]
+    drawn = "".join(mark * (b - a) for mark, (a, b) in zip(marks, pairwise(cells), strict=True))
     return drawn + _REST * (width - len(drawn))
 
 
@@ -103,7 +104,8 @@ def svg(report: MemoryReport) -> str:
     """Both pictures as SVG text. The pointer on a part shows its name and size."""
     title = f"{report.module or 'program'}: {size_text(report.peak_bytes)} at the peak"
     is_known = bool(report.buffers) or not report.padding_bytes
-    more = f"{size_text(report.padding_bytes)} of it padding" if is_known else "no buffers are listed"
+    at_most = "at most " if "padding_bytes" in report.bounds else ""
+    more = f"{at_most}{size_text(report.padding_bytes)} of it padding" if is_known else "no buffers are listed"
     drawn = [text(0, 14, f"{visible(title, 60)}, {more}", anchor="start")]
     drawn += [*_svg_bar(report, 24), *_svg_capacity(report, 24)]
     bottom = 24 + _BAR
@@ -120,18 +122,19 @@ def _svg_bar(report: MemoryReport, top: int) -> list[str]:
     buffers = _largest(report)
     wide_ones = sum(b.bytes * scale >= _LEAST for b in buffers)
     parts = [(str(b), b.bytes, b.unpadded_bytes) for b in buffers[:wide_ones]]
+    unexplained = {n for n, b in enumerate(buffers[:wide_ones]) if not b.is_explained}
     if rest := buffers[wide_ones:]:
         size = sum(b.bytes for b in rest)
         parts.append((f"{len(rest):,} smaller buffers, {size_text(size)}", size, sum(b.unpadded_bytes for b in rest)))
     drawn, start = [], 0.0
-    for title, size, unpadded in parts:
+    for n, (title, size, unpadded) in enumerate(parts):
         wide = min(size * scale, _WIDTH - start)
         data = wide * unpadded / size
-        boxes = [
+        filled = [
             box(start, top, data, _BAR, _COLOUR, _DARK, 0),
             box(start + data, top, wide - data, _BAR, _COLOUR, _LIGHT, 0),
-            box(start, top, wide, _BAR, "none", edge=0.8),
         ]
+        boxes = [*filled[: 0 if n in unexplained else 2], box(start, top, wide, _BAR, "none", edge=0.8)]
         drawn.append(_titled(title, "".join(boxes)))
         start += wide
     return [*drawn, box(0, top, _WIDTH, _BAR, "none", edge=1)]

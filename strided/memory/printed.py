@@ -79,8 +79,8 @@ def _at_most(report: MemoryReport, name: str) -> str:
 
 def _buffer_lines(b: Buffer) -> Iterator[str]:
     about = "~" if b.is_rounded else ""
-    times = f"{b.expansion:.3g}"
-    yield f"{about + size_text(b.bytes):>9} {size_text(b.unpadded_bytes):>9} {times:>6}  {_shape(b)}"
+    unpadded, times = _of_padding(b, size_text(b.unpadded_bytes))
+    yield f"{about + size_text(b.bytes):>9} {unpadded:>9} {times:>6}  {_shape(b)}"
     if len(b.shapes) > 1:
         others = [visible(str(shape), _SHAPE) for shape in b.shapes[1:4]]
         more = [f"{len(b.shapes) - 4} more"] if len(b.shapes) > 4 else []
@@ -119,8 +119,7 @@ def report_parts(report: MemoryReport, *, top: int) -> tuple[list[tuple[str, obj
     """The figures by name, and the pictures, the first buffers and the notes as sections."""
     shown = _most_telling(report)[:top]
     rows = [
-        (b.bytes, b.unpadded_bytes, f"{b.expansion:.3g}", _shape(b), f"{b.kind} {b.name}", b.source, _best(b))
-        for b in shown
+        (b.bytes, *_of_padding(b, b.unpadded_bytes), _shape(b), f"{b.kind} {b.name}", b.source, _best(b)) for b in shown
     ]
     heads = ("bytes", "unpadded", "times", "shape", "buffer", "source", "best cure")
     figures = [line.split(None, 1) for line in list(_summary(report))[1:]]
@@ -129,6 +128,11 @@ def report_parts(report: MemoryReport, *, top: int) -> tuple[list[tuple[str, obj
         sections.append(Section("buffers", table(heads, rows, len(report.buffers) - len(shown)), is_open=True))
     sections.append(Section("what this rests on", preformatted("\n".join(report.notes)), is_open=not rows))
     return [("total", size_text(report.total_bytes)), *((name, value) for name, value in figures)], sections
+
+
+def _of_padding(b: Buffer, unpadded: object) -> tuple[object, str]:
+    """What is shown of the size without padding and of the expansion."""
+    return (unpadded, f"{b.expansion:.3g}") if b.is_explained else ("?", "?")
 
 
 def _shape(b: Buffer) -> str:

@@ -37,7 +37,9 @@ _LIKE_ROW = re.compile(r"\( *\d{1,9}%\);")
 _COUNT = re.compile(r"\s*(\d{1,9})×")
 _SPACE = re.compile(r"Memory Space: (\S{1,40}) \(color=(-?\d{1,9})\)")
 _TOTAL = re.compile(r"Total bytes: (\d{1,19}) \(")
-_MODULE = re.compile(r"HLO module: ([^\s,\\\"']{1,400}?)\.?(?:[\s,\\\"']|$)")
+#: A character of a name, which quotes and what escapes them end: a log may keep a message as JSON or repr.
+_NAME = r"[^\s,\\\"']"
+_MODULE = re.compile(rf"HLO module: ({_NAME}{{1,400}}?)\.?(?:[\s,\\\"']|$)")
 _SPACE_WORD = r"(?:memory space )?(\w{1,40})"
 
 _USED = re.compile(rf"Ran out of memory in {_SPACE_WORD}\b[^\n]{{0,200}}?Used {_SIZE} of {_SIZE}")
@@ -284,7 +286,7 @@ def _read_messages(text: str, found: UsageText) -> None:
         space = _limits(found, allocation[5], size, capacity)
         rest = text[allocation.end() : allocation.end() + 3000]
         tag = _TAG.search(rest.split("]")[0])
-        kernel = re.match(r"[^\]\n]{0,2000}\] :: (\S{1,300})", rest)
+        kernel = re.match(rf"[^\]\n]{{0,2000}}\] :: ({_NAME}{{1,300}})", rest)
         name = " ".join([f"#{allocation[3]}", *([f"({tag[1]})"] if tag else [])])
         found.module = found.module or (kernel[1] if kernel else "")
         space.rows.append(Row(1, size, 0, 1, (allocation[4],), None, name, kernel[1] if kernel else ""))

@@ -247,7 +247,7 @@ def test_whole_texts_are_not_called_cut():
     ("data", "words"),
     [
         (b"", "without a buffer assignment"),
-        (b"HloModule m\n", "expected a field"),
+        (b"HloModule m\n", "a text that does not begin with 'BufferAssignment:' is no buffer assignment"),
         (serialized("HloModuleProto", name="m", entry_computation_name="e", computations=[{}]), "a module alone"),
         (serialized("HloProto", hlo_module={}, buffer_assignment={})[:-1] + b"\x03\x0a\xff\x01", "field 1"),
     ],

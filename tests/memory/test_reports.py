@@ -164,6 +164,29 @@ def test_a_message_about_a_kernel_names_its_buffer() -> None:
     assert (buffer.bytes, buffer.unpadded_bytes, buffer.name) == (1 << 28, 1 << 28, "#allocation3 (scratch operand)")
 
 
+def test_a_message_about_a_kernel_may_be_kept_as_json_or_repr() -> None:
+    text = text_of(MEMORY / "vmem_pallas_v5e.txt").rstrip()
+    for kept in (json.dumps({"message": text}), repr(RuntimeError(text))):
+        assert sd.memory_report(f"{kept}\n").to_dict() == sd.memory_report(text).to_dict()
+
+
+def test_a_buffer_without_a_shape_may_be_padding() -> None:
+    report = sd.memory_report(MEMORY / "vmem_scoped_limit_v6e.txt")
+    (buffer,) = report.buffers
+    assert (buffer.shape, buffer.is_explained) == (None, False)
+    assert report.padding_bytes == report.total_bytes == buffer.bytes
+    assert "no shape is known of 1 buffer: any of it may be padding" in report.notes
+    assert "█" not in str(report).replace("data █", "")
+    assert "at most 64.0KiB of it padding" in report.svg()
+    assert f"{'~64.0KiB':>9} {'?':>9} {'?':>6}  ?" in str(report)
+
+
+def test_a_file_is_read_whatever_its_name_says(tmp_path: Path) -> None:
+    path = tmp_path / "RESOURCE_EXHAUSTED.txt"
+    path.write_text(OLD, encoding="utf-8")
+    assert sd.memory_report(str(path)).to_dict() == sd.memory_report(OLD).to_dict()
+
+
 OLD = """Ran out of memory in memory space hbm. Used 18.81G of 15.48G hbm. Exceeded hbm capacity by 3.33G.
 
   Largest program allocations in hbm:

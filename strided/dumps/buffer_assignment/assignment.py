@@ -21,7 +21,7 @@ from strided.dumps.buffer_assignment.images import ImageArrays, open_images
 from strided.dumps.buffer_assignment.proto import AssignmentReader
 from strided.dumps.buffer_assignment.text import HEADER, read_assignment_text
 from strided.dumps.buffer_assignment.values import Allocation, Value
-from strided.dumps.source import BYTE_ORDER_MARK, naming_in_dump_errors, open_source
+from strided.dumps.source import BYTE_ORDER_MARK, is_text, naming_in_dump_errors, open_source
 from strided.errors import DumpError
 from strided.escape import counted
 from strided.runtime.given import string
@@ -209,6 +209,10 @@ def read_allocations(origin: Any, *, kind: str | None = None, max_bytes: int | N
         text = read_assignment_text(source.view, source.path, max_bytes)
         return BufferAssignment(
             text.allocations, unread=text.unread, cut=text.cut, is_complete=text.is_complete, path=source.path
+        )
+    if kind is None and source.view and is_text(source.view):
+        raise DumpError(
+            f"a text that does not begin with {HEADER.decode()!r} is no buffer assignment", path=source.path
         )
     with naming_in_dump_errors(source.path):
         allocations, aliases = AssignmentReader(source.view).read()
