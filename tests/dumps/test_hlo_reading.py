@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import strided as sd
-from strided.dumps.hlo import Module, read_hlo
+from strided.dumps.hlo import Module, computation_text, read_hlo
 from strided.dumps.hlo.names import NameUniquer
 from tests.hlo_samples import entry_of, module_text
 
@@ -106,6 +106,32 @@ FORMS = {
             "_": ["a = f32[] parameter()", "b = f32[] parameter()", "ROOT c = f32[] add(a, b)"],
             "e": ["p = f32[3]{0} parameter()", "zero = f32[] constant()", "ROOT r = f32[] reduce(p, zero)"],
         },
+    ),
+    "bodies indented no deeper than their callers": (
+        "HloModule m\n\nsum { x = f32[] parameter(0)\n y = f32[] parameter(1)\n ROOT z = f32[] add(x, y) }\n\n"
+        "ENTRY e {\np = f32[3] parameter(0)\nzero = f32[] constant(0)\n"
+        "ROOT r = f32[] reduce(p, zero), dimensions={0}, to_apply=\n{\n"
+        "p = f32[] parameter(0)\nzero = f32[] parameter(1)\nROOT c = f32[] add(p, zero)\n}\n}\n",
+        {
+            "sum": ["x = f32[] parameter()", "y = f32[] parameter()", "ROOT z = f32[] add(x, y)"],
+            "_": ["p = f32[] parameter()", "zero = f32[] parameter()", "ROOT c = f32[] add(p, zero)"],
+            "e": ["p.1 = f32[3]{0} parameter()", "zero.1 = f32[] constant()", "ROOT r = f32[] reduce(p.1, zero.1)"],
+        },
+    ),
+    "all on one line, with source tables": (
+        'HloModule m FileNames 1 "a.py" FunctionNames 1 "f" FileLocations 1 {file_name_id=1 function_name_id=1 line=7 '
+        "end_line=7 column=1 end_column=2} "
+        "StackFrames 1 {file_location_id=1 parent_frame_id=1} sum (x: f32[], y: f32[]) -> f32[] { x = f32[] "
+        "parameter(0) y = f32[] parameter(1) ROOT z = f32[] add(x, y) } ENTRY e { ROOT a = f32[] parameter(0) }\n",
+        {
+            "sum": ["x = f32[] parameter()", "y = f32[] parameter()", "ROOT z = f32[] add(x, y)"],
+            "e": ["ROOT a = f32[] parameter()"],
+        },
+    ),
+    "a computation begins on the line on which another one ends": (
+        "HloModule m\n\nf {\n ROOT x = f32[] parameter(0)\n}, execution_thread=\"t\"  ENTRY e {\n"
+        " ROOT a = f32[] parameter(0)\n}\n",
+        {"f": ["ROOT x = f32[] parameter()"], "e": ["ROOT a = f32[] parameter()"]},
     ),
     "one instruction alone": (
         "f32[2]{0} add(f32[2]{0}, f32[2]{0} %x)\n",
@@ -428,3 +454,76 @@ def test_stablehlo_is_refused_with_what_gives_hlo(read, tmp_path):
             read(source)
     with pytest.raises(sd.DumpError, match=r"f.mlirbc: this is MLIR bytecode, not HLO: .*as_text\(\)"):
         read(tmp_path / "f.mlirbc")
+
+
+_TABLES = """FileNames
+1 "a.py"
+
+FunctionNames
+1 "f"
+2 "g"
+
+FileLocations
+1 {file_name_id=1 function_name_id=2 line=7 end_line=7 column=1 end_column=2}
+
+StackFrames
+1 {file_location_id=1 parent_frame_id=1}
+
+"""
+
+
+@pytest.mark.parametrize("line_ends", ["all", "those of headings", "those behind tables"])
+def test_source_tables_may_stand_on_any_line(line_ends: str) -> None:
+    """XLA takes a line end for any other blank."""
+    body = module_text('ROOT a = f32[] parameter(0), metadata={op_name="a" stack_frame_id=1}', header="")
+    text = f"HloModule m, is_scheduled=true\n\n{_TABLES}\n{body.lstrip()}"
+    expected = read_hlo(text)
+    match line_ends:
+        case "all":
+            text = text.replace("\n", " ")
+        case "those of headings":
+            text = text.replace("\n1", " 1").replace("\n\nF", " F").replace("\n\nS", " S")
+        case _:
+            text = text.replace("}\n\n", "} ")
+    module = read_hlo(text)
+    assert module.unread == ()
+    assert module.tables == expected.tables
+    assert module.is_scheduled
+    assert [str(frame) for frame in module.entry.root.stack] == ["a.py:7:1 in g"]
+
+
+def test_fields_need_no_blanks_between_them_and_counts_may_stand_among_them() -> None:
+    tail = 'metadata={/*index=5*/op_name="a b"source_line=3}/*index=5*/, frontend_attributes={/*index=5*/k="v"}'
+    (a,) = entry_of(f"ROOT a = f32[] parameter(0), {tail}")
+    assert a.metadata == {"op_name": "a b", "source_line": 3}
+    assert a.frontend_attributes == {"k": "v"}
+
+
+def test_a_continued_line_does_not_hide_that_brackets_close_at_the_left() -> None:
+    text = (
+        "HloModule m\n\nENTRY e {\n  x = f32[4] parameter(0)\n  ROOT y = f32[4] custom-call(x)\n"
+        ', custom_call_target="t", operand_layout_constraints={f32[4]{0}\n}\n, sharding={replicated}\n}\n'
+    )
+    module = read_hlo(text)
+    assert (module.unread, module.entry.root.sharding) == ((), "{replicated}")
+
+
+def test_cut_computations_look_at_their_own_lines_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = 0
+
+    class Counted:
+        def __init__(self, line: int, text: str, reason: str) -> None:
+            self._line, self.text, self.reason = line, text, reason
+
+        @property
+        def line(self) -> int:
+            nonlocal asked
+            asked += 1
+            return self._line
+
+    monkeypatch.setattr(computation_text, "Unparsed", Counted)
+    cut = "".join(f"c{k} {{\n  a = f32[] add(b,\n  ROOT x = f32[] parameter(0)\n}}\n" for k in range(100))
+    with pytest.warns(sd.DumpWarning):
+        module = read_hlo(cut + "ENTRY e {\n  ROOT a = f32[] parameter(0)\n}\n")
+    assert len(module.unread) == 100
+    assert asked < 1000

@@ -32,6 +32,11 @@ def again(piece: str, start: str = "", end: str = "") -> Make:
     return lambda n: (start + piece * n + end).encode()
 
 
+def numbered(piece: str, end: str = "ENTRY e {\n  ROOT a = f32[] parameter(0)\n}\n") -> Make:
+    """A piece of a text again and again; ``#`` is its number."""
+    return lambda n: ("".join(piece.replace("#", str(k)) for k in range(n)) + end).encode()
+
+
 BODY = "ENTRY e { ROOT a = f32[2]{0} parameter(0)"
 
 HLO_TEXTS: dict[str, Make] = {
@@ -41,6 +46,9 @@ HLO_TEXTS: dict[str, Make] = {
     "lines of one instruction": again("%b,\n  ", "HloModule m\nENTRY e {\n a = f32[2] add(", "c)\n}"),
     "computations": again("c {\n  ROOT a = f32[] parameter(0)\n}\n\n", "HloModule m\n\n"),
     "computations in a line": again("c { ROOT a = f32[] parameter(0) } ", "HloModule m\n"),
+    "computations that begin where others end": numbered("c# {\n  ROOT a = f32[] parameter(0)\n} "),
+    "cut computations": numbered("c# {\n  a = f32[] add(b,\n  ROOT x = f32[] parameter(0)\n}\n"),
+    "source tables in a line": again('FileNames 1 "a" ', "HloModule m ", "\n" + BODY + "\n}"),
     "statements in a line": again("a = f32[] parameter(0) ", "HloModule m\nENTRY e { ", "}"),
     "bodies": again("{ ROOT x = f32[] parameter(0) }, ", BODY + " b = f32[] call(a), called_computations={", "}}"),
     "nested bodies": again("x = f32[] call(a), calls={ ", BODY + "\n", ""),

@@ -9,7 +9,6 @@ import random
 import sys
 import threading
 import time
-import zipfile
 from collections import Counter
 from collections.abc import Callable, Iterator
 from io import BytesIO
@@ -24,9 +23,9 @@ import strided.inspect
 from strided.kernels import HOMES
 from strided.runtime import limits
 from tests.dumps.test_buffer_assignment import PROTOS, SMALL_TPU, TEXTS
-from tests.dumps.test_directory import ARCHIVE
 from tests.hlo_samples import DATA as HLO
 from tests.hlo_samples import proto_of, text_of
+from tests.paths import unpack_dump
 
 SNAPSHOT = HLO.parent / "snapshots" / "kinds" / "hlo_snapshot.pb"
 MODULE = "control_flow_cond_switch_while"
@@ -191,9 +190,7 @@ def of_files(folder: Path) -> Iterator[tuple[str, Callable[[], Any]]]:
 
 @pytest.fixture
 def jobs(tmp_path: Path) -> dict[str, Callable[[], Any]]:
-    folder = tmp_path / "dump"
-    with zipfile.ZipFile(ARCHIVE) as archive:
-        archive.extractall(folder)
+    folder = unpack_dump(tmp_path / "dump")
     return dict([*of_arrays(), *of_shapes(), *of_dumps(folder), *of_files(tmp_path)])
 
 

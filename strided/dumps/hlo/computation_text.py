@@ -20,6 +20,7 @@ from strided.dumps.hlo.statements import (
     LineGroups,
     end_of,
     next_body,
+    opening_behind,
     opening_of,
     split_statements,
 )
@@ -79,7 +80,7 @@ class ComputationReader:
     def read_computation(self, opening: str, first: int) -> int:
         """Read the computation whose brace opens on line `first`; returns the line after it."""
         lines, found = self.lines, list[TextInstruction]()
-        mark, stray = self._mark(found, first), False
+        mark, by_token = self._mark(found, first), False
         before: _Mark | None = None  # where the last statements began, None after a plain line
         position = first + 1
         while position < len(lines):
@@ -95,6 +96,10 @@ class ComputationReader:
                 position += 1
             elif not line.strip():
                 position += 1
+            elif (behind := opening_behind(line)) is not None:
+                attributes, place = behind
+                self._add(opening, found, attributes, first)
+                return self._groups.go_on(position, place)
             elif (end := end_of(line)) is not None:
                 self._add(opening, found, end, first)
                 return position + 1
@@ -108,14 +113,17 @@ class ComputationReader:
                     if (after := self._read_again(found, before, position)) is not None:
                         position = after
                         continue
+                    if not by_token and (block_end := self._read_by_token(first, mark)) is not None:
+                        return block_end
+                    by_token = True
                 before = self._mark(found, position)
                 after = self._read_statements(found, position)
-                if after is None:  # a closing bracket without an opening one: perhaps the computation's
-                    block_end = None if stray else self._read_by_token(first, mark)
+                if after is None:  # brackets do not close here: perhaps they do in all of the computation
+                    block_end = None if by_token else self._read_by_token(first, mark)
                     if block_end is not None:
                         return block_end
-                    stray = True
-                    self.leave(position, "no instruction")
+                    by_token = True
+                    self._leave_open(found, position)
                     after = position + 1
                 position = after
         words = f"the text ends inside the computation that begins on line {first + 1}"
@@ -156,35 +164,51 @@ class ComputationReader:
         return end
 
     def _read_by_token(self, first: int, mark: _Mark) -> int | None:
-        """Read the computation that opens on line `first` by tokens; returns the next line, or None if cut off.
+        """Read the computation that opens on line `first` by tokens; returns the next line, or None if it is damaged.
 
         What was read since `mark` is forgotten.
         """
-        text, end, whole = self._groups.gather(first)
+        text, end, whole = self._groups.gather(first, single=True)
+        if not whole:
+            return None
         unread, computations = self.unread[mark.unread :], self.computations[mark.computations :]
-        del self.unread[mark.unread :], self.computations[mark.computations :]
-        self._anonymous.forget(mark.anonymous)
-        if whole and self.read_block(text, first):
-            return end
+        self._forget(mark)
+        try:
+            if self.read_block(text, first) and len(self.unread) == mark.unread:
+                return end
+        except RepeatedNameError:
+            pass  # lines tell better where the damage is
+        self._forget(mark)
         self.unread += unread
         self.computations += computations
         return None
 
+    def _forget(self, mark: _Mark) -> None:
+        """Forget what was read since `mark`."""
+        for computation in self.computations[mark.computations :]:
+            self._named.discard(computation.name)
+            if computation is self.entry:
+                self.entry = None
+        del self.unread[mark.unread :], self.computations[mark.computations :]
+        self._anonymous.forget(mark.anonymous)
+
     def _read_statements(self, found: list[TextInstruction], position: int) -> int | None:
-        """Add the statements on this line to `found`; returns the next line, or None at a stray bracket."""
+        """Add the statements on this line to `found`; returns the next line, or None if their brackets do not close."""
         text, end, whole = self._groups.gather(position, inner=True)
         if not whole:
-            state = Gatherer()
-            state.feed(self.lines[position])
-            if state.broken and not state.depth:  # a bracket closed although none was open at all
-                return None
-            matched = match_line(self.lines[position])
-            if matched is not None:
-                found.append(TextInstruction(matched, self.lines[position], position + 1))
-            self.leave(position, "an instruction whose brackets do not close" if matched else "no instruction")
-            return position + 1
+            return None
         found += self._statements(text, position, 0)
         return end
+
+    def _leave_open(self, found: list[TextInstruction], position: int) -> None:
+        """Keep a line whose brackets do not close as text; as an instruction too, if it is cut behind its operands."""
+        state = Gatherer()
+        state.feed(self.lines[position])
+        is_stray = state.broken and not state.depth  # a bracket closed although none was open at all
+        matched = None if is_stray else match_line(self.lines[position])
+        if matched is not None:
+            found.append(TextInstruction(matched, self.lines[position], position + 1))
+        self.leave(position, "an instruction whose brackets do not close" if matched else "no instruction")
 
     def _statements(self, text: str, first: int, depth: int) -> Iterator[TextInstruction]:
         line, counted = first, 0
@@ -258,8 +282,8 @@ class ComputationReader:
         if name:
             if name in self._named:
                 raise self._twice(f"a second computation {name!r}", first + 1)
-            self._named.add(name)
         computation = self.keep(name, found, signature=opening.strip(), execution_thread=thread)
+        self._named.add(name)
         if is_entry:
             self.entry = computation
 
@@ -282,11 +306,21 @@ class ComputationReader:
         if not roots:
             self._check_last(found[-1], signature)
         if undefined:
-            told = {part.line for part in self.unread}
+            told = self._told_since(found[0].line or 1)
             for instruction, operand in undefined:
                 if instruction.line not in told:
                     self.leave((instruction.line or 1) - 1, f"no instruction {operand[:60]!r}")
         return computation
+
+    def _told_since(self, line: int) -> set[int | None]:
+        """The lines from `line` on that are in `unread`; of what was read last, so that only its end is looked at."""
+        told = set[int | None]()
+        for count, part in enumerate(reversed(self.unread)):
+            if (part.line or 0) >= line:
+                told.add(part.line)
+            elif count:  # the very last may be the line above, which opens the computation
+                break
+        return told
 
     def _check_parameters(self, found: Sequence[TextInstruction]) -> None:
         numbers = set[int]()

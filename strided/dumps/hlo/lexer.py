@@ -49,6 +49,7 @@ _WORD_ALONE = re.compile(_WORD, re.DOTALL)
 _ATTRIBUTE = re.compile(rf"{BLANKS},{BLANKS}([A-Za-z_][\w.\-]*+)\s*+={BLANKS}(?:({_SIMPLE_VALUE})(?=,|\Z))?", re.DOTALL)
 
 _FIELD_HEAD = re.compile(r'[\s,]*+([^\s,=(){}\[\]"]++)\s*+=\s*+')
+_STRING_ALONE = re.compile(STRING, re.DOTALL)
 _FIELD_VALUE = re.compile(rf'{STRING}|[^\s,(){{}}\[\]"]++', re.DOTALL)
 
 _INTEGER = re.compile(r"-?[0-9]{1,19}")
@@ -205,7 +206,7 @@ def read_fields(text: str) -> dict[str, str]:
     >>> read_fields('{op_name="x y" source_line=3 shape={1,2}}')
     {'op_name': '"x y"', 'source_line': '3', 'shape': '{1,2}'}
     """
-    text = inside(text)
+    text = inside(without_comments(text) if "/*index=" in text else text)
     found: dict[str, str] = {}
     position = 0
     while head := _FIELD_HEAD.match(text, position):
@@ -215,6 +216,8 @@ def read_fields(text: str) -> dict[str, str]:
 
 
 def _field_end(text: str, position: int) -> int:
+    if string := _STRING_ALONE.match(text, position):  # another field may follow without a blank
+        return string.end()
     while position < len(text):
         if text[position] in _CLOSER:
             end = closing(text, position)

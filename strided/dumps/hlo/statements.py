@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from strided.dumps.hlo.lexer import Gatherer, closing, read_attributes, trimmed
+from strided.dumps.hlo.lexer import Gatherer, closing, read_attributes, single_end, skip_space, trimmed
 from strided.dumps.hlo.text_instruction import (
     NAME,
     UNFINISHED,
@@ -41,6 +41,8 @@ CONTINUATION = re.compile(r"[,<({\[]|->|=|T\(")
 #: Text that needs a name or a computation after it.
 _HEAD_ALONE = re.compile(rf"(?:^|\s)(?:HloModule|ENTRY(?:\s++%?{NAME})?)\Z")
 
+#: Parts of a line that are read one by one: a header, the source tables, computations.
+_MAX_PARTS = 16
 #: Lines that are looked through at a time, and their characters at most.
 _BATCH, _BATCH_CHARACTERS = 1 << 12, 1 << 22
 
@@ -62,6 +64,20 @@ def end_of(line: str) -> dict[str, str] | None:
         return None
     attributes, end = read_attributes(text, 1)
     return attributes if not trimmed(text[end:]) else None
+
+
+def opening_behind(line: str) -> tuple[dict[str, str], int] | None:
+    """What ends a computation on a line on which another one opens: its attributes, and where the other begins.
+
+    >>> opening_behind('}, execution_thread="t" ENTRY e {')
+    ({'execution_thread': '"t"'}, 24)
+    """
+    start = len(line) - len(line.lstrip())
+    if not line.startswith("}", start):
+        return None
+    attributes, end = read_attributes(line, start + 1, single_end)
+    end = skip_space(line, end)
+    return (attributes, end) if (opening_of(line[end:]) or "").strip() else None
 
 
 def indent_of(line: str) -> int:
@@ -122,6 +138,7 @@ class LineGroups:
         self.lines = lines
         self._closed: list[bool] = []
         self._first = 0  # line of the first of them
+        self._begun: dict[int, tuple[str, int]] = {}  # lines of which a part is done: all of it, and how often
         # Characters that may still be gathered. Lines that turn out to belong together are gathered twice at most; text
         # whose brackets never close would be gathered again from every line.
         self.patience = 4 * (sum(map(len, lines)) + len(lines)) + 100_000
@@ -135,13 +152,36 @@ class LineGroups:
             self._first, self._closed = position, closed
         return map(self._closed.__getitem__, range(position - self._first, len(self._closed)))
 
+    def may_go_on(self, position: int) -> bool:
+        """Whether another part of a line may be read by itself: each takes as long as all of the line."""
+        return self._begun.get(position, ("", 0))[1] < _MAX_PARTS
+
+    def go_on(self, position: int, place: int) -> int:
+        """Make blanks of all before `place` in a line, which is read on from there; returns its number."""
+        line = self.lines[position]
+        whole, count = self._begun.get(position, (line, 0))
+        self._begun[position] = whole, count + 1
+        self.lines[position] = " " * place + line[place:]
+        if self._first <= position < self._first + len(self._closed):
+            self._closed[position - self._first] = False  # nothing is known of the rest
+        return position
+
+    def restore(self) -> None:
+        """Undo all that `go_on` did."""
+        for position, (line, _) in self._begun.items():
+            self.lines[position] = line
+        self._begun = {}
+
     def mention(self, word: str) -> bool:
         """Whether any line contains `word`."""
         batches = (self.lines[k : k + _BATCH] for k in range(0, len(self.lines), _BATCH))
         return any(word in "\n".join(batch) for batch in batches)
 
-    def gather(self, position: int, *, inner: bool = False) -> tuple[str, int, bool]:
-        """The lines from `position` on that belong together: text, the next line, whether all brackets close."""
+    def gather(self, position: int, *, inner: bool = False, single: bool = False) -> tuple[str, int, bool]:
+        """The lines from `position` on that belong together: text, the next line, whether all brackets close.
+
+        They are a part of a computation (`inner`), or at most one (`single`), or anything.
+        """
         lines, state, end = self.lines, Gatherer(), position
         indent = indent_of(lines[position])
         while end < len(lines) and self.patience > 0:
@@ -153,7 +193,7 @@ class LineGroups:
             if state.whole and state.last not in UNFINISHED:
                 if not self._goes_on(position, end, inner):
                     return "\n".join(lines[position:end]), end, True
-            elif inner and self._is_damage(end, indent, state):
+            elif (inner and self._is_damage(end, indent, state)) or (single and self._cuts_off(end, state)):
                 break
         return lines[position], position + 1, False
 
@@ -178,6 +218,16 @@ class LineGroups:
         start, stop = max(split_statements(so_far), default=(0, 0))
         last = so_far[start:stop]
         return bool(STATEMENT_START.match(last)) and match_statement(last) is None
+
+    def _cuts_off(self, position: int, state: Gatherer) -> bool:
+        """Whether the computation is cut before line `position`: one that opens another, or is in one of XLA's counts.
+
+        It opens another if it does so at its beginning, with a name: bodies inside their callers have none.
+        """
+        if state.comment is not None:
+            return state.comment.startswith("index=")
+        line = self.lines[position] if position < len(self.lines) else ""
+        return not line[:1].isspace() and bool((opening_of(line) or "").strip())
 
     def _is_damage(self, position: int, indent: int, state: Gatherer) -> bool:
         """Whether line `position`, in the midst of a statement that began at `indent`, shows that the statement is cut.

@@ -27,6 +27,7 @@ from strided.dumps.hlo.names import rename
 from strided.dumps.hlo.operands import with_parameters
 from strided.dumps.hlo.statements import STATEMENT_START, LineGroups, opening_of
 from strided.dumps.hlo.text_header import TextHeader, split_rows
+from strided.dumps.hlo.text_instruction import NAME
 from strided.dumps.source import BYTE_ORDER_MARK, split_lines
 from strided.errors import DumpError
 from strided.runtime.given import whole
@@ -35,6 +36,8 @@ _HEADING = re.compile(rf"\s*+({'|'.join(TABLES)})\b{BLANKS}(?=[0-9]|\Z)", re.DOT
 #: Lines among which the end of a row of a source table is looked for: with each token on its own, there are 15.
 _ROW_LINES = 32
 _HEADER = re.compile(rf"\s*+HloModule\b{BLANKS}((?:(?!/[/*])[^\s,]|(?!))*+)", re.DOTALL)
+#: What begins a computation.
+_COMPUTATION = re.compile(rf"ENTRY\b|%?{NAME}\s*+[({{]")
 #: What is said of a text that is something else.
 NO_COMPUTATION = "no HLO computation in this text"
 #: The line between modules in files of XLA's tests.
@@ -67,6 +70,7 @@ def read_lines(lines: list[str], path: str | None = None, index: int | None = No
     except RepeatedNameError:  # XLA's tests divide files that their tools take apart
         if not any(_DIVIDER in line for line in lines):
             raise
+        groups.restore()
         readers = _read_all(_ModuleReader(LineGroups(lines), path, 0, divided=True, may_fold=may_fold))
     count = len(readers)
     if index is None and count > 1:
@@ -142,18 +146,27 @@ class _ModuleReader:
     def _read_rows(self, table: list[str], position: int, start: int = 0) -> int:
         """Read the rows of a source table behind `start` of a line; returns the line on which they are over.
 
-        A row may go on over several lines, and others may follow it. One that does not close is kept as its line.
+        A row may go on over several lines, and others may follow it, or what is behind the table. One that does not
+        close is kept as its line.
         """
         line = self.lines[position]
         for count in (1, _ROW_LINES):
             text = line if count == 1 else "\n".join(self.lines[position : position + count])
             rows, end = split_rows(text, start)
             following = skip_space(text, end)
+            last = position + text.count("\n", 0, following)
             if following == len(text) or "\n" in text[end:following]:
                 table += rows
-                return position + text.count("\n", 0, following) + (following == len(text))
+                return last + (following == len(text))
+            if rows and self._begins_part(text, following) and self.groups.may_go_on(last):
+                table += rows
+                return self.groups.go_on(last, following - text.rfind("\n", 0, following) - 1)
         table.append(trimmed(line[start:]))
         return position + 1
+
+    def _begins_part(self, text: str, place: int) -> bool:
+        """Whether a source table or a computation begins at a place in a text."""
+        return (_HEADING.match(text, place) or _COMPUTATION.match(text, place)) is not None
 
     def _begins_module(self, word: str) -> bool:
         """Whether a line that is not the first begins another module: a second header, or a line between modules."""
@@ -167,20 +180,24 @@ class _ModuleReader:
             return self.body.read_computation(opening, position)
         text, end, whole = self.groups.gather(position)
         if header := _HEADER.match(text):
-            self._read_header(header, text, position, whole)
-            return end
+            return self._read_header(header, text, position, end, whole)
         if self.body.read_block(text, position) or not trimmed(text):
             return end
         self.body.leave(position, "neither a computation nor a part of the header")
         return position + 1
 
-    def _read_header(self, header: re.Match[str], text: str, position: int, whole: bool) -> None:
+    def _read_header(self, header: re.Match[str], text: str, position: int, end: int, whole: bool) -> int:
+        """Read the header in the lines from `position` to `end`; returns the next line, its own if it has a table."""
         self.name = header[1].removeprefix("%").removesuffix(":")
         self.attributes, rest = read_attributes(text, header.end(), single_end)
+        if heading := _HEADING.match(text, rest):
+            start = text.rfind("\n", 0, heading.start(1)) + 1
+            return self.groups.go_on(position + text.count("\n", 0, start), heading.start(1) - start)
         if not whole:
             self.body.leave(position, "a header whose brackets do not close")
         elif trimmed(text[rest:]) and not self.body.read_block(text[rest:], position + text.count("\n", 0, rest)):
             self.body.leave(position, "a header that goes on behind its attributes")
+        return end
 
     def module(self) -> Module:
         if (not self.body.computations or self.body.unread) and not self._read_single() and not self.body.computations:
