@@ -16,8 +16,9 @@ from strided.kernels.word_lines import LINES, OWN, PLACES, all_follow, near, put
 
 # Where in the scratch are the run that is held, and rows that are not wanted.
 _RUN, _UNWANTED = OWN, 5 << 15
-#: Bytes of the source that are asked for ahead, by whole words of a row, and groups of rows that the ends of runs are.
-_AHEAD, _ENDS_AHEAD = 4096, 8
+#: Bytes of the source that are asked for ahead, by whole words of a row or whole matrices of up to so many bytes, and
+#: groups of rows that the ends of runs are.
+_AHEAD, _FAR, _ENDS_AHEAD = 4096, 1 << 15, 8
 #: Bytes of a row up to which its last line comes first: the CPU foresees longer ones better from front to back.
 _FEW_LINES = 192
 
@@ -39,7 +40,7 @@ def take_apart(unzip, shared, width, longest, source, target, tables, streaming,
     fixed = ZERO + shared, ZERO + width, size, room, simd_bytes.address(source) + source.size
     for k in range(shared):
         put_place(room + PLACES, k, room + LINES + 64 * k)
-    ahead = max(1, _AHEAD // max(1, 4 * size // width) * shared) if source.size > NEAR else ZERO
+    ahead = _rows_ahead(rows, shared, 4 * size // width) if source.size > NEAR else ZERO
     starts = simd_bytes.address(source), simd_bytes.address(target)
     if streaming:
         _by_runs(unzip, fixed, starts, outer, rows, pieces, ahead, how)
@@ -55,10 +56,25 @@ def take_apart(unzip, shared, width, longest, source, target, tables, streaming,
                 i = first
                 while i < last:
                     count = sharing(rows, i, len(rows))
-                    _directly(unzip, fixed, origin, rows, i, (rows[i, 2], count), pieces, p, (lead, False), how)
+                    # Into the first-level cache: beside what is written, lines come too late from the second one.
+                    _directly(unzip, fixed, origin, rows, i, (rows[i, 2], count), pieces, p, (lead, True), how)
                     i += count
             i = max(i, last)
     return True
+
+
+@part
+def _rows_ahead(rows, shared, size):
+    """How many rows on lie the words, `size` bytes for each row, that are asked for while those of a row are read.
+
+    Where fewer rows share the first or the last words of a matrix, row i + n may share the same words as row i + n + 1:
+    some words would be left out, and others asked for twice. All are asked for by those at their place in a matrix
+    before.
+    """
+    on, count = max(1, _AHEAD // max(1, size)) * shared, len(rows)
+    if count > 0 and (rows[0, 2] or count % shared) and count // shared * size <= _FAR:
+        on = (on + count - 1) // count * count
+    return on
 
 
 @part

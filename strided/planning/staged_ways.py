@@ -89,7 +89,8 @@ def _candidate(
 ) -> Candidate | None:
     """The staged copy through blocks of these layouts, or None if it gains nothing."""
     lengths = block_lengths(box.axes, near, staging, bits)
-    if any(layout.strides(lengths)[1] > 8 * (limits.current.staging_bytes // len(staging)) for layout in staging):
+    # An eighth more is for lines between rows.
+    if any(layout.strides(lengths)[1] > 9 * (limits.current.staging_bytes // len(staging)) for layout in staging):
         return None
     parts = _ranges(lengths)
     words = -1, -1

@@ -11,9 +11,12 @@ from strided.planning.boxes import WORD_BITS, Axis, Box, side_of
 from strided.planning.offset_tables import length_of, nearness, tile_period_of, word_multiple
 from strided.runtime import limits
 
+#: Rows of this size or more, at multiples of that, would fight for the same few places of the first-level cache.
+_LONG_ROW_BITS, _ALIKE_BITS = 8 * 768, 8 * 256
+
 
 class StagingLayout(NamedTuple):
-    """The layout of a block: dense, rows in whole words.
+    """The layout of a block: dense, rows in whole words, but for a line behind each of those that would lie alike.
 
     Attributes
     ----------
@@ -37,6 +40,8 @@ class StagingLayout(NamedTuple):
             stride *= lengths[k]
             if k == self.order[-1]:
                 stride += -stride % max(WORD_BITS, self.row_elements * self.bits)
+                if stride >= _LONG_ROW_BITS and stride % _ALIKE_BITS == 0:
+                    stride += limits.current.line_bits
         return strides, stride
 
 
