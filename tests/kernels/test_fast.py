@@ -29,6 +29,7 @@ from strided.kernels import (
     short_rows,
     transpose,
     transpose_runs,
+    word_rows,
 )
 from strided.runtime import limits
 from strided.transfer.copy import copy
@@ -1027,3 +1028,20 @@ def check_transposes(count: int = 60) -> None:
             check_bands(seed, bits, place)
     for bits, part in product((32, 64), (2, 5)):
         check_last_row_among_others(bits, part * 128 * 8 // bits, 4)
+
+
+@given(st.sampled_from([2, 4, 8, 16]), st.data())
+def test_all_words_of_the_next_matrices_are_asked_for(shared, data):
+    """Also where rows of a window share the first and last words with others that are not wanted."""
+    count, first = data.draw(st.integers(1, 40)), data.draw(st.integers(0, shared - 1))
+    size = data.draw(st.integers(4, 5000))
+    members = np.arange(first, first + count)
+    words = members // shared
+    rows = np.stack([words * 4096, np.zeros_like(words), members % shared], 1)
+    on = word_rows._rows_ahead.py_func(rows, shared, size)
+    begins = [i for i in range(count) if i == 0 or words[i] != words[i - 1]]
+    asked = sorted(words[(i + on) % count] for i in begins)
+    if count // shared * size <= 1 << 15:
+        assert asked == list(range(words[-1] + 1))
+    assert on >= shared
+    assert on // shared * size >= 4096 - size or on >= count
