@@ -47,7 +47,7 @@ class Besides(NamedTuple):
         with builder.if_else(builder.icmp_signed("==", self.done, INT64(0))) as (alone, writing):
             with alone:
                 for place in places:
-                    ask_for(builder, builder.add(place, INT64(LINE)), 1, write=True)
+                    ask_for(builder, builder.add(place, INT64(LINE)), near=True, write=True)
             with writing:
                 first = builder.add(builder.mul(group, INT64(square.count // across)), INT64(lines.start // across))
                 count = len(lines) // across
@@ -143,4 +143,4 @@ def _order(builder, side):
 def keep(builder, line, place):
     """Keep the last line of a row for the next time, and ask for what is kept of a row that comes later."""
     builder.store(line, pointer_to(builder, place, line.type), align=LINE)
-    ask_for(builder, builder.add(place, INT64(KEPT_AHEAD * LINE)), 1, write=True)
+    ask_for(builder, builder.add(place, INT64(KEPT_AHEAD * LINE)), near=True, write=True)

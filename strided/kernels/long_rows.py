@@ -10,14 +10,15 @@ from strided.kernels import simd_bytes
 from strided.kernels.compile import ZERO, part, separate
 from strided.kernels.held_run import NONE, begun_at, finish, put_at
 from strided.kernels.lines_ahead import ask_for, ask_for_ends, place_of
+from strided.kernels.llvm import asks_near
 from strided.kernels.tables import begin
 from strided.kernels.word_lines import OWN, all_follow, near, put_place, ragged, row_bytes, sharing, take
 
 # Bytes of each row that are taken apart at once, and rows at least, if there are as many: short turns keep memory busy.
 _SPAN, _ROWS = 512, 8
 # Bytes of the source that are asked for ahead, and those of short pieces: half of them while words are taken apart, the
-# others while rows are written.
-_AHEAD, _AHEAD_FEW = 1 << 14, 1 << 12
+# others while rows are written. The first-level cache keeps fewer.
+_AHEAD, _AHEAD_FEW = 1 << 13 if asks_near() else 1 << 14, 1 << 12
 # Words of pieces below which these lie in too few lines for the second-level cache.
 _FEW = 64
 # Most rows of a block.

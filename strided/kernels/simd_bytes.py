@@ -233,20 +233,20 @@ def store_masked(builder, address, value, size, mask):
 
 @operation(types.void, INTEGER)
 def prefetch(builder, address):
-    """Hint that the line at an address, which may be any number, is wanted soon in the second-level cache."""
+    """Hint that the line at an address, which may be any number, is wanted soon, mostly in the second-level cache."""
     ask_for(builder, address)
 
 
 @operation(types.void, INTEGER)
 def prefetch_near(builder, address):
     """The same into the first-level cache: for few lines, that are wanted very soon."""
-    ask_for(builder, address, 1)
+    ask_for(builder, address, near=True)
 
 
 @operation(types.void, INTEGER)
 def prefetch_to_write(builder, address):
     """The same for a line that is written very soon, and in part."""
-    ask_for(builder, address, 1, write=True)
+    ask_for(builder, address, near=True, write=True)
 
 
 @operation(types.void)
