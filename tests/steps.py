@@ -71,7 +71,7 @@ class Machine:
         elif code is op.AT:
             if self._stands_at(argument, position):
                 yield position
-        else:
+        elif code is not op.FAILURE:
             raise NotImplementedError(code)
 
     def _first(self, items: Any, position: int) -> Ends:

@@ -33,6 +33,12 @@ def cannot_fail(code: Any, argument: Any) -> bool:
     return code is op.POSSESSIVE_REPEAT and argument[0] == 0 and is_single(argument[2])
 
 
+def never_matches(items: Any) -> bool:
+    """Whether this is ``(?!)``, which has a code of its own from Python 3.12 on."""
+    ((code, argument),) = items if len(items) == 1 else [(None, None)]
+    return code is op.FAILURE or (code is op.ASSERT_NOT and not list(argument[1]))
+
+
 def fails_at_first(items: Any) -> bool:
     """Whether an attempt to match these fails where it began, if it does."""
     codes = [code for code, _ in items]
@@ -42,8 +48,7 @@ def fails_at_first(items: Any) -> bool:
         if code is op.SUBPATTERN and len(codes) == 1:
             return fails_at_first(argument[3])
         if code is op.BRANCH:
-            last = list(argument[1][-1])
-            begins_anew = [code for code, _ in last] == [op.ASSERT_NOT] and not list(last[0][1][1])
+            begins_anew = never_matches(argument[1][-1])
             if not begins_anew and not (len(codes) == 1 and all(map(fails_at_first, argument[1]))):
                 return False
             rest = 1
