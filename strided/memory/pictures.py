@@ -33,6 +33,13 @@ def _largest(report: MemoryReport) -> list[Buffer]:
     return sorted((b for b in report.buffers if b.is_at_peak and b.bytes), key=lambda b: -b.bytes)
 
 
+def at_most(report: MemoryReport, name: str) -> str:
+    """What stands before a figure of a report that is a bound; nothing before any other."""
+    if name not in report.bounds:
+        return ""
+    return "about " if "total_bytes" in report.bounds else "at most "
+
+
 def bar(report: MemoryReport, width: int) -> str:
     """The memory at the peak in one line: for each buffer its data, then its padding, or neither where that is unknown.
 
@@ -104,8 +111,8 @@ def svg(report: MemoryReport) -> str:
     """Both pictures as SVG text. The pointer on a part shows its name and size."""
     title = f"{report.module or 'program'}: {size_text(report.peak_bytes)} at the peak"
     is_known = bool(report.buffers) or not report.padding_bytes
-    at_most = "at most " if "padding_bytes" in report.bounds else ""
-    more = f"{at_most}{size_text(report.padding_bytes)} of it padding" if is_known else "no buffers are listed"
+    padding = at_most(report, "padding_bytes") + size_text(report.padding_bytes)
+    more = f"{padding} of it padding" if is_known else "no buffers are listed"
     drawn = [text(0, 14, f"{visible(title, 60)}, {more}", anchor="start")]
     drawn += [*_svg_bar(report, 24), *_svg_capacity(report, 24)]
     bottom = 24 + _BAR
@@ -121,20 +128,21 @@ def _svg_bar(report: MemoryReport, top: int) -> list[str]:
     scale = _WIDTH / max(report.peak_bytes, 1)
     buffers = _largest(report)
     wide_ones = sum(b.bytes * scale >= _LEAST for b in buffers)
-    parts = [(str(b), b.bytes, b.unpadded_bytes) for b in buffers[:wide_ones]]
-    unexplained = {n for n, b in enumerate(buffers[:wide_ones]) if not b.is_explained}
+    parts = [(str(b), b.bytes, b.unpadded_bytes if b.is_explained else None) for b in buffers[:wide_ones]]
     if rest := buffers[wide_ones:]:
         size = sum(b.bytes for b in rest)
         parts.append((f"{len(rest):,} smaller buffers, {size_text(size)}", size, sum(b.unpadded_bytes for b in rest)))
     drawn, start = [], 0.0
-    for n, (title, size, unpadded) in enumerate(parts):
+    for title, size, unpadded in parts:
         wide = min(size * scale, _WIDTH - start)
-        data = wide * unpadded / size
-        filled = [
-            box(start, top, data, _BAR, _COLOUR, _DARK, 0),
-            box(start + data, top, wide - data, _BAR, _COLOUR, _LIGHT, 0),
-        ]
-        boxes = [*filled[: 0 if n in unexplained else 2], box(start, top, wide, _BAR, "none", edge=0.8)]
+        boxes = []
+        if unpadded is not None:
+            data = wide * unpadded / size
+            boxes = [
+                box(start, top, data, _BAR, _COLOUR, _DARK, 0),
+                box(start + data, top, wide - data, _BAR, _COLOUR, _LIGHT, 0),
+            ]
+        boxes.append(box(start, top, wide, _BAR, "none", edge=0.8))
         drawn.append(_titled(title, "".join(boxes)))
         start += wide
     return [*drawn, box(0, top, _WIDTH, _BAR, "none", edge=1)]

@@ -60,21 +60,16 @@ def _summary(report: MemoryReport) -> Iterator[str]:
         )
     place = f", at {visible(report.peak_at, 60)}" if report.peak_at is not None else ""
     share = report.padding_bytes / report.peak_bytes if report.peak_bytes else 0
-    yield f"peak     {_at_most(report, 'peak_bytes')}{size_text(report.peak_bytes)}{place}"
+    yield f"peak     {pictures.at_most(report, 'peak_bytes')}{size_text(report.peak_bytes)}{place}"
     if not report.buffers and report.padding_bytes:
         yield "padding  not known: no buffers are listed"
         return
-    yield f"padding  {_at_most(report, 'padding_bytes')}{size_text(report.padding_bytes)} at the peak ({share:.1%})"
+    padding = pictures.at_most(report, "padding_bytes") + size_text(report.padding_bytes)
+    yield f"padding  {padding} at the peak ({share:.1%})"
 
 
 def _about(report: MemoryReport, name: str) -> str:
     return "about " if name in report.rounded | report.bounds else ""
-
-
-def _at_most(report: MemoryReport, name: str) -> str:
-    if name not in report.bounds:
-        return ""
-    return "about " if "total_bytes" in report.bounds else "at most "
 
 
 def _buffer_lines(b: Buffer) -> Iterator[str]:
