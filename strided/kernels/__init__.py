@@ -58,7 +58,8 @@ SHORT_ROW_BYTES = 1 << 10
 CHECK, SPLIT, DIVIDE, SHIFT, FETCH = range(5)
 #: Elements that it locates before it takes any of them, and those that one FETCH asks for.
 POINTS, FETCHED = 128, 16
-#: Bytes of a source up to which it is in the cache of a core, as blocks of staged copies are: nothing is asked for.
+#: Bytes of a source up to which it is in the cache of a core, as blocks of staged copies are, with an eighth for lines
+#: between their rows: nothing is asked for.
 NEAR = 9 << 17
 #: Bytes of a source above which it may lie beyond all caches, so that single elements, and rows of blocks of staged
 #: copies, are asked for before they are taken.

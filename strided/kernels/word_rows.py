@@ -56,8 +56,7 @@ def take_apart(unzip, shared, width, longest, source, target, tables, streaming,
                 i = first
                 while i < last:
                     count = sharing(rows, i, len(rows))
-                    # Into the first-level cache: beside what is written, lines come too late from the second one.
-                    _directly(unzip, fixed, origin, rows, i, (rows[i, 2], count), pieces, p, (lead, True), how)
+                    _directly(unzip, fixed, origin, rows, i, (rows[i, 2], count), pieces, p, (lead, False), how)
                     i += count
             i = max(i, last)
     return True

@@ -72,7 +72,7 @@ def opening_behind(line: str) -> tuple[dict[str, str], int] | None:
     >>> opening_behind('}, execution_thread="t" ENTRY e {')
     ({'execution_thread': '"t"'}, 24)
     """
-    start = len(line) - len(line.lstrip())
+    start = indent_of(line)
     if not line.startswith("}", start):
         return None
     attributes, end = read_attributes(line, start + 1, single_end)
