@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from strided.dumps.buffer_assignment.assignment import BufferAssignment, read_allocations
+from strided.dumps.buffer_assignment.compiled import hlo_proto_of, is_compiled
 from strided.dumps.detect import recognise
 from strided.dumps.directory.dump import open_dump
 from strided.dumps.directory.names import parse_name
@@ -71,6 +72,8 @@ class Material:
             self.text = read_usage_text(str(source))
         elif hasattr(source, "as_text"):  # what jax.jit(f).lower(x).compile() gives
             self._add_module(read_hlo(source.as_text()))
+            if is_compiled(source) and (proto := hlo_proto_of(source)) is not None:
+                self._add_assignment(memoryview(proto))
         elif isinstance(source, str) and _is_text(source):
             self._add_text(source, None)
         elif isinstance(source, (str, os.PathLike)) and os.path.isdir(source):

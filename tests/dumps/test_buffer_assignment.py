@@ -9,6 +9,7 @@ import time
 import warnings
 from collections import Counter
 from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,8 @@ from hypothesis import strategies as st
 from strided.arrays.layout_array import LayoutArray
 from strided.dumps.buffer_assignment.assignment import BufferAssignment, read_allocations
 from strided.dumps.buffer_assignment.values import Allocation
-from strided.errors import DumpError, DumpWarning
+from strided.dumps.protobuf.wire import fields
+from strided.errors import DumpError, DumpWarning, UnsupportedError
 from tests import paths
 from tests.protos import serialized
 from tests.steps import check_linear
@@ -255,6 +257,55 @@ def test_whole_texts_are_not_called_cut():
 def test_what_is_no_assignment_is_refused(data, words):
     with pytest.raises(DumpError, match=words):
         read_allocations(data)
+
+
+@pytest.mark.parametrize("name", PROTOS)
+def test_an_assignment_without_its_module_is_told_from_an_hlo_proto(name):
+    (alone,) = (bytes(one.value) for one in fields(memoryview(PROTOS[name]), "HloProto") if one.number == 3)
+    with pytest.raises(DumpError, match="a buffer assignment without its module"):
+        read_allocations(alone)
+
+
+@pytest.mark.jax
+def test_a_program_that_jax_compiled_has_the_assignment_that_its_figures_tell_of():
+    jax = pytest.importorskip("jax")
+    x, y = np.ones((512, 300), np.float32), np.ones((300, 700), np.float32)
+    compiled = jax.jit(lambda x, y: (jax.numpy.tanh(x @ y) @ y.T, jax.numpy.sort(x))).lower(x, y).compile()
+    assignment, figures = read_allocations(compiled), compiled.memory_analysis()
+    arguments = {one.size for number in (0, 1) for one in assignment.parameters[number]}
+    assert arguments == {x.nbytes, y.nbytes}
+    assert sum(one.size for one in assignment.outputs) == figures.output_size_in_bytes
+    temporaries = [one.size for one in assignment if one.is_preallocated_temp and not one.is_thread_local]
+    assert sum(temporaries) == figures.temp_size_in_bytes > 0
+    assert all(value.shape is not None for value in assignment.values)
+
+
+class NoAssignment:
+    """A compiled program as JAX gives it on a platform that tells `figures` of its memory and keeps so many modules."""
+
+    def __init__(self, figures: Any, modules: int) -> None:
+        self.figures, self.modules = figures, modules
+
+    def memory_analysis(self) -> Any:
+        return self.figures
+
+    def runtime_executable(self) -> Any:
+        return self
+
+    def hlo_modules(self) -> list[None]:
+        if not self.modules:
+            raise RuntimeError("UNIMPLEMENTED")
+        return [None] * self.modules
+
+
+@pytest.mark.parametrize(
+    ("figures", "modules"), [(None, 1), (b"", 1), (b"\x0a\x00", 0), (b"\x0a\x00", 2)], ids=["none", "empty", "0", "2"]
+)
+def test_a_compiled_program_without_an_assignment_is_refused(figures, modules):
+    if figures is not None:
+        figures = SimpleNamespace(serialized_buffer_assignment_proto=figures)
+    with pytest.raises(UnsupportedError, match="JAX gives no buffer assignment of this program"):
+        read_allocations(NoAssignment(figures, modules))
 
 
 def test_the_guess_can_be_overridden():

@@ -9,7 +9,9 @@ import re
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
 import strided as sd
@@ -1113,3 +1115,18 @@ ENTRY %main (a: f32[1024], b: f32[2048], i: s32[]) -> f32[2048] {{
 """
     report = sd.memory_report(text)
     assert next(str(b.source) for b in report.buffers if b.name == "copied") == "jit(f)/cos"
+
+
+@pytest.mark.jax
+def test_a_program_that_jax_compiled_is_counted_by_the_assignment_that_xla_made() -> None:
+    jax = pytest.importorskip("jax")
+
+    def program(x: Any, y: Any) -> Any:
+        return jax.numpy.tanh(x @ y) @ y.T, jax.numpy.sort(x)
+
+    compiled = jax.jit(program).lower(np.ones((512, 300), np.float32), np.ones((300, 700), np.float32)).compile()
+    report = sd.memory_report(compiled)
+    assert report.total_bytes == sum(one.size for one in sd.read_allocations(compiled))
+    # The text alone does not say that the second of two temporaries takes the place of the first.
+    assert sd.memory_report(compiled.as_text()).peak_bytes > report.total_bytes
+    assert {one.name for one in report.buffers} >= {"x.1", "y.1"}

@@ -17,12 +17,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from strided.dumps.buffer_assignment.compiled import hlo_proto_of, is_compiled
 from strided.dumps.buffer_assignment.images import ImageArrays, open_images
 from strided.dumps.buffer_assignment.proto import AssignmentReader
 from strided.dumps.buffer_assignment.text import HEADER, read_assignment_text
 from strided.dumps.buffer_assignment.values import Allocation, Value
 from strided.dumps.source import BYTE_ORDER_MARK, is_text, naming_in_dump_errors, open_source
-from strided.errors import DumpError
+from strided.errors import DumpError, UnsupportedError
 from strided.escape import counted
 from strided.runtime.given import string
 from strided.runtime.lazy import lazy
@@ -181,9 +182,10 @@ def read_allocations(origin: Any, *, kind: str | None = None, max_bytes: int | N
 
     Parameters
     ----------
-    origin : path, buffer or str
+    origin : path, buffer, str or jax.stages.Compiled
         ``*buffer-assignment.txt`` of any version of XLA, or an ``.hlo.pb`` with a BufferAssignmentProto (those after
-        optimisations have one); gzip and Zstandard are undone. A str of several lines is the text itself.
+        optimisations have one); gzip and Zstandard are undone. A str of several lines is the text itself. Of what
+        ``jax.jit(f).lower(x).compile()`` gives, the assignment is the one that XLA made for it.
     kind : "text" or "proto", optional
         What it is, if the content misleads.
     max_bytes : int, optional
@@ -195,12 +197,21 @@ def read_allocations(origin: Any, *, kind: str | None = None, max_bytes: int | N
         Neither of them, broken, several texts, one that ends inside of a line, or a module without an assignment.
     OSError
         A file that cannot be opened.
+    UnsupportedError
+        A compiled program of which JAX does not give the assignment.
 
     >>> text = b"BufferAssignment:\\nallocation 0: size 8, parameter 0, shape |f32[2]| at ShapeIndex {}:\\n"
     >>> read_allocations(text + b" value: <3 p0 @0> (size=8,offset=0): f32[2]{0}\\n").value("p0").shape.byte_size
     8
     """
-    if isinstance(origin, str) and ("\n" in origin or origin.startswith(HEADER.decode())):
+    if is_compiled(origin):
+        found = hlo_proto_of(origin)
+        if found is None:
+            raise UnsupportedError(
+                "JAX gives no buffer assignment of this program: dump it with XLA_FLAGS=--xla_dump_to=DIR"
+            )
+        origin, kind = found, "proto"
+    elif isinstance(origin, str) and ("\n" in origin or origin.startswith(HEADER.decode())):
         origin = origin.encode("utf-8", "surrogatepass")  # which a lenient decoder leaves
     source = open_source(origin, max_bytes=max_bytes)
     if kind not in (None, "text", "proto"):

@@ -11,9 +11,12 @@ from typing import Any, NamedTuple
 from strided.dumps.buffer_assignment.values import Allocation, Value, label_of
 from strided.dumps.protobuf.decode import Fields
 from strided.dumps.protobuf.shapes import read_shape
-from strided.dumps.protobuf.wire import BYTES, fields
+from strided.dumps.protobuf.wire import BYTES, VARINT, fields, tag
 from strided.errors import DumpError
 from strided.layout import AnyShape, TupleShape
+
+#: How a LogicalBufferProto begins: with its id, or of buffer 0 with its size.
+_NUMBERS = tag(1, VARINT), tag(2, VARINT)
 
 
 class _Definition(NamedTuple):
@@ -32,6 +35,11 @@ class AssignmentReader:
     """Reads the buffer assignment of an HloProto. DumpError for anything else, or without an assignment."""
 
     def __init__(self, view: memoryview) -> None:
+        if _is_alone(view):
+            raise DumpError(
+                "this is a buffer assignment without its module, as JAX's memory_analysis() gives it: "
+                "give read_allocations the compiled program, which has both"
+            )
         found = Fields("HloProto", view)
         is_module = any(one.number == 2 for one in fields(view, "HloProto"))
         is_proto = all(one.kind == BYTES for ones in found.values() for one in ones)
@@ -112,6 +120,12 @@ class AssignmentReader:
             peak_values=peaks.get(index, ()),
             **flags,
         )
+
+
+def _is_alone(view: memoryview) -> bool:
+    """Whether it is a BufferAssignmentProto itself: its first buffer begins with a number, a module with a name."""
+    first = next(fields(view, "HloProto"), None)
+    return first is not None and (first.number, first.kind) == (1, BYTES) and bytes(first.value[:1]) in _NUMBERS
 
 
 def _definitions(module: Fields) -> dict[int, _Definition]:
