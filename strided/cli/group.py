@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import errno
 import os
 import signal
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any, NoReturn
 
 import click
@@ -77,25 +78,38 @@ class Commands(click.Group):
         meant = f"did you mean {close[0]}?" if close else "'strided --help' lists the commands"
         raise click.UsageError(f"no command is called {args[0]!r}; {meant}")
 
+    def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
+        with _writing():  # the help, or the version, which click prints from here
+            return super().make_context(*args, **kwargs)
+        raise click.exceptions.Exit(0)
+
     def invoke(self, ctx: click.Context) -> Any:
         try:
-            with naming_in_write_errors("standard output"):
+            with _writing():
                 super().invoke(ctx)
-                sys.stdout.flush()
         except Ended as ended:
             sys.exit(128 + ended.args[0])
         except EOFError as error:  # click takes it for the end of what somebody types
             raise click.ClickException(str(error) or "the input ends too early") from error
-        except BrokenPipeError:
+
+
+@contextlib.contextmanager
+def _writing() -> Iterator[None]:
+    """Around what writes to standard output: ends quietly when its reader is gone, and names it in other errors."""
+    try:
+        with naming_in_write_errors("standard output"):
+            yield
+            sys.stdout.flush()
+    except BrokenPipeError:
+        _discard_output()
+    except OSError as error:
+        try:
+            sys.stdout.flush()
+        except OSError as again:
             _discard_output()
-        except OSError as error:
-            try:
-                sys.stdout.flush()
-            except OSError as again:
-                _discard_output()
-                if error.errno == again.errno == errno.EINVAL:  # which stands for a broken pipe on Windows
-                    return
-            raise
+            if error.errno == again.errno == errno.EINVAL:  # which stands for a broken pipe on Windows
+                return
+        raise
 
 
 def _discard_output() -> None:

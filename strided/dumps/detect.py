@@ -6,7 +6,7 @@ kind             content                                                  reader
 hlo              HLO text, HloModuleProto or HloProto                     `strided.read_hlo`
 snapshot         HloSnapshot, HloUnoptimizedSnapshot in any form          `strided.read_snapshot`
 allocations      text of a buffer assignment                              `strided.read_allocations`
-memory report    table of the largest values of each memory space         none
+memory report    tables of the values of each memory space                `strided.memory_report`
 used values      the values of a buffer assignment again                  none
 live ranges      which value lives when                                   none
 npy, npz         NumPy's own files                                        `strided.open`
@@ -33,6 +33,7 @@ from strided.dumps.protobuf.wire import fields
 from strided.dumps.snapshots.format import UNOPTIMIZED, form_of
 from strided.dumps.snapshots.snapshot import read_snapshot
 from strided.dumps.source import BYTE_ORDER_MARK, is_text, open_head, open_view, utf16_as_utf8
+from strided.dumps.usage_report import usage_report_text
 from strided.errors import DumpError, UnsupportedError
 from strided.files.magic import NPY_MAGIC, ZIP_MAGIC, is_safetensors
 
@@ -104,7 +105,7 @@ def recognise(origin: Any, *, max_bytes: int | None = None) -> str:
     try:
         find_module(view)
     except DumpError:
-        return "binary"
+        return "binary" if usage_report_text(view) is None else "memory report"
     return "hlo"
 
 

@@ -12,6 +12,7 @@ from typing import BinaryIO
 import numpy as np
 
 from strided.errors import BufferSizeError, DumpError
+from strided.escape import visible
 from strided.runtime.aliases import Bytes
 from strided.runtime.locks import own_lock
 
@@ -26,6 +27,10 @@ _FOLDER = "a folder, where a file is expected; strided.open_dump opens a folder 
 _FLAGS = sum(getattr(os, name, 0) for name in ("O_NONBLOCK", "O_NOCTTY", "O_CLOEXEC", "O_BINARY"))
 
 
+#: No system takes longer paths, and so many characters of one are named.
+_LONGEST, _SHOWN = 4096, 200
+
+
 def open_regular(path: str | os.PathLike[str], *, writable: bool = False) -> BinaryIO:
     """A file opened for reading, with `writable` for writing too; links are followed.
 
@@ -33,9 +38,10 @@ def open_regular(path: str | os.PathLike[str], *, writable: bool = False) -> Bin
     """
     try:
         descriptor = os.open(path, _FLAGS | (os.O_RDWR if writable else os.O_RDONLY))
-    except OSError:
+    except OSError as error:
         if os.path.isdir(path):  # which opens only to be read, and not on Windows
             raise IsADirectoryError(errno.EISDIR, _FOLDER, os.fspath(path)) from None
+        shorten_name(error)
         raise
     try:
         refuse_other(descriptor, path)
@@ -43,6 +49,12 @@ def open_regular(path: str | os.PathLike[str], *, writable: bool = False) -> Bin
     except BaseException:
         os.close(descriptor)
         raise
+
+
+def shorten_name(error: OSError) -> None:
+    """Name the beginning and the end alone of what is too long for a path: a text, passed for one."""
+    if isinstance(error.filename, str) and len(error.filename) > _LONGEST:
+        error.filename = visible(error.filename, _SHOWN)
 
 
 def refuse_other(descriptor: int, path: str | os.PathLike[str]) -> None:

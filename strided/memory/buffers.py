@@ -197,14 +197,19 @@ class Buffer:
         }
 
 
-def unpadded_bytes_of(shape: Shape | TupleShape) -> int:
+def unpadded_bytes_of(shape: Shape | TupleShape, size: int | None = None) -> int:
     """Bytes of a shape's values without padding; of a tuple, those of its table, which has 4 for each pointer.
+
+    XLA for CPU and GPU, whose layouts have no tiles, takes 8: a table of just that `size` has no padding.
 
     >>> from strided import parse
     >>> unpadded_bytes_of(parse("bf16[5,131]{1,0:T(8,128)(2,1)}")), unpadded_bytes_of(parse("(f32[1000], s32[])"))
     (1310, 8)
     """
-    return 4 * len(shape) if isinstance(shape, TupleShape) else shape.unpadded_byte_size
+    if not isinstance(shape, TupleShape):
+        return shape.unpadded_byte_size
+    is_wide = size == 8 * len(shape) and "T(" not in str(shape)
+    return (8 if is_wide else 4) * len(shape)
 
 
 def size_text(size: int) -> str:

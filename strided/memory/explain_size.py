@@ -88,8 +88,9 @@ def _candidates(shape: Shape, generations: tuple[str, ...], sizes: range) -> dic
                     continue
                 rest = (d for d in reversed(range(shape.rank)) if d not in (minor, second))
                 found[shape.with_layout(replace(default, minor_to_major=(minor, second, *rest), tiles=tiles))] = None
-        packed = default.element_size_in_bits
-        found[shape.with_layout(Layout(default.minor_to_major, element_size_in_bits=packed))] = None
+        # Without tiles any order takes as much: that of XLA for CPU and GPU is row-major.
+        row_major = tuple(reversed(range(shape.rank)))
+        found[shape.with_layout(Layout(row_major, element_size_in_bits=default.element_size_in_bits))] = None
     return found
 
 

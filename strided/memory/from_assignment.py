@@ -234,8 +234,8 @@ def _kind(one: Allocation) -> str:
 def _unpadded(value: Value) -> int:
     shape = value.shape
     if isinstance(shape, TupleShape):
-        return min(value.size, unpadded_bytes_of(shape))
+        return min(value.size, unpadded_bytes_of(shape, value.size))
     shape = shape.shape if isinstance(shape, BufferShape) else shape
     if not isinstance(shape, Shape) or shape.layout is None or value.kind == "unknown":
         return value.size
-    return min(value.size, unpadded_bytes_of(shape))
+    return min(value.size, unpadded_bytes_of(shape, value.size))

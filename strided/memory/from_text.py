@@ -54,9 +54,10 @@ def report_from_text(
     most = [b.padding_bytes if b.is_explained else b.bytes for b in buffers]
     slots = [Slot(row.table, row.offset, b.bytes, n) for row, b, n in zip(rows, buffers, most, strict=True)]
     unlisted = max(0, total - covered(slots))
+    data = own.temporaries[1].least if own.temporaries else 0
     notes += [*_of_totals(found, own), *_of_buffers(found, own, buffers)]
     if own.rows and unlisted > total / 100:
-        padding = ": any of it may be padding" if own.is_padded else ""
+        padding = ": any of it may be padding" if own.is_padded and own.temporaries is None else ""
         notes.append(f"{size_text(unlisted)} of the total are in no buffer that is listed{padding}")
     bounds = {"peak_bytes", "padding_bytes"} | (set() if own.total else {"total_bytes"})
     return MemoryReport(
@@ -65,7 +66,9 @@ def report_from_text(
         space_name=own.name,
         total_bytes=total,
         peak_bytes=total,
-        padding_bytes=min(most_padding(slots) + unlisted * own.is_padded, total) if own.rows else total,
+        padding_bytes=min(most_padding(slots) + unlisted * own.is_padded, total - min(data, total))
+        if own.rows
+        else total,
         capacity=None if own.capacity is None else own.capacity.bytes,
         excess=_excess(own),
         buffers=tuple(buffers),
@@ -101,6 +104,10 @@ def _of_totals(found: UsageText, own: Space) -> Iterator[str]:
         yield "the text gives no total: this is the sum of its rows"
     else:
         yield f"the total is the compiler's own{', rounded in the text' if own.total.is_rounded else ''}"
+    if own.temporaries is not None:
+        held, data = own.temporaries
+        took = f"{size_text(held.bytes)}, and {size_text(data.bytes)} without padding"
+        yield f"the compiler says that temporaries take {took}"
     if own.rows:
         yield "the text has no live ranges: the peak is at most the total, and padding at most what fits side by side"
     elif any(one.rows for one in found.spaces.values()):
@@ -163,7 +170,8 @@ def _buffer(row: Row, generation: str | None, stated: Mapping[str, list[_Stated]
     if row.unpadded is not None and (unpadded is None or not row.unpadded.least <= unpadded <= row.unpadded.most):
         unpadded = row.unpadded.bytes
     if unpadded is None:
-        known = [unpadded_bytes_of(shape) for text in texts if (shape := _parsed(text)) is not None]
+        table = None if size % 32 == 0 else size  # what a TPU rounds tables up to
+        known = [unpadded_bytes_of(shape, table) for text in texts if (shape := _parsed(text)) is not None]
         unpadded = max(known, default=size)
     if row.size.is_rounded and not sizes:
         size = max(size, min(unpadded, row.size.most))

@@ -21,6 +21,7 @@ from strided.dumps.hlo import Module, read_hlo
 from strided.dumps.hlo.mlir import refuse_bytecode
 from strided.dumps.hlo.text import NO_COMPUTATION
 from strided.dumps.source import BYTE_ORDER_MARK, PROBE_BYTES, is_text, open_head, open_source, refuse_utf16
+from strided.dumps.usage_report import usage_report_text
 from strided.errors import DumpError, DumpWarning, UnsupportedError, warn
 from strided.memory.cures import with_cures
 from strided.memory.from_assignment import report_from_assignment
@@ -29,7 +30,7 @@ from strided.memory.from_text import report_from_text
 from strided.memory.generation import generation_of
 from strided.memory.heap_trace import HeapTrace, read_traces
 from strided.memory.report import MemoryReport
-from strided.memory.usage_text import SPACES, UsageText, read_usage_text, usage_in
+from strided.memory.usage_text import SPACES, UsageText, is_of_runtime, read_usage_text, usage_in
 from strided.tpu.default_layout import check_generation
 
 _Part = TypeVar("_Part")
@@ -185,6 +186,9 @@ class Material:
         refuse_bytecode(head, path)
         refuse_utf16(head, path)
         kind = recognise(source)
+        if kind == "memory report":
+            self.text = read_usage_text(_text_of(open_source(source).view), path)
+            return
         if kind not in ("hlo", "snapshot"):
             raise UnsupportedError(f"{path or 'this'} is no HLO, no buffer assignment and no text about memory")
         module = read_hlo(source, index=self.index)
@@ -204,7 +208,7 @@ class Material:
         usage = usage_in(text[: header.start()] if header else text)  # a log may go on with HLO
         if usage is None and _ALLOCATED.match(text):
             raise UnsupportedError(f"{self.path or 'this'} {_OF_ALLOCATIONS}")
-        if usage is None and (header or _EXHAUSTED not in text):
+        if usage is None and (header or not (_EXHAUSTED in text or is_of_runtime(text))):
             try:
                 self._add_module(read_hlo(origin, index=self.index))
             except DumpError as error:
@@ -231,12 +235,17 @@ def _unknown(text: str, path: str | None) -> DumpError:
 
 def _usage_of(program: Program) -> UsageText | None:
     """The memory usage report of a program; None if there is none. Errors as for `read_usage_text`."""
-    for file in program.files:
-        if file.kind == "memory report" and ".pb" not in file.path.suffixes:
-            view, path = open_source(file.path)
-            text = str(view, "utf-8", "backslashreplace")
-            return None if _ALLOCATED.match(text) else read_usage_text(text, path)
+    files = [file for file in program.files if file.kind == "memory report"]
+    for file in sorted(files, key=lambda file: ".pb" in file.path.suffixes):
+        view, path = open_source(file.path)
+        text = _text_of(view)
+        return None if _ALLOCATED.match(text) or not text else read_usage_text(text, path)
     return None
+
+
+def _text_of(view: memoryview) -> str:
+    """A memory usage report, which may be a protobuf message, as text; empty for a message without tables."""
+    return str(view, "utf-8", "backslashreplace") if is_text(view) else usage_report_text(view) or ""
 
 
 def _agree(assignment: BufferAssignment, text: UsageText | None, space: int) -> bool | None:

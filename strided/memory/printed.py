@@ -122,7 +122,8 @@ def report_parts(report: MemoryReport, *, top: int) -> tuple[list[tuple[str, obj
     if rows:
         sections.append(Section("buffers", table(heads, rows, len(report.buffers) - len(shown)), is_open=True))
     sections.append(Section("what this rests on", preformatted("\n".join(report.notes)), is_open=not rows))
-    return [("total", size_text(report.total_bytes)), *((name, value) for name, value in figures)], sections
+    total = f"{_about(report, 'total_bytes')}{size_text(report.total_bytes)}"
+    return [("total", total), *((name, value) for name, value in figures)], sections
 
 
 def _of_padding(b: Buffer, unpadded: object) -> tuple[object, str]:

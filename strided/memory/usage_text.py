@@ -22,6 +22,7 @@ each line, such as a process and the time, or hold the text as one string, in wh
 from __future__ import annotations
 
 import itertools
+import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -32,8 +33,8 @@ from strided.errors import DumpError
 _UNITS = {"": 0, "K": 10, "M": 20, "G": 30, "T": 40}
 #: The compiler prints a unit with every size: a number without one was cut.
 _SIZE = r"(\d{1,18}(?:\.\d{1,6})?) ?(?=[KMGTB])([KMGT]?)(?:iB|B)?"
-_ROW = re.compile(rf" *{_SIZE}\( *\d+%\); *{_SIZE}; *(\d{{1,19}}); *(\d{{1,9}}); *([^\"']*)")
-_LIKE_ROW = re.compile(r"\( *\d{1,9}%\);")
+_ROW = re.compile(rf"\s*{_SIZE}\(\s*\d+%\);\s*{_SIZE};\s*(\d{{1,19}});\s*(\d{{1,9}});\s*([^\"']*)")
+_LIKE_ROW = re.compile(r"\(\s*\d{1,9}%\);")
 _COUNT = re.compile(r"\s*(\d{1,9})×")
 _SPACE = re.compile(r"Memory Space: (\S{1,40}) \(color=(-?\d{1,9})\)")
 _TOTAL = re.compile(r"Total bytes: (\d{1,19}) \(")
@@ -63,15 +64,26 @@ _QUOTED = re.compile(r"\\([\"'])")
 
 _OLD_ENTRY = re.compile(rf"(\d{{1,6}})\. Size: {_SIZE}\s*$", re.MULTILINE)
 _OLD_HEAD = re.compile(r"Largest program allocations in (\w{1,40})")
+#: Pages of the web indent with spaces that do not break.
+_INDENT = r"^[^\S\n]*"
 _OLD_FIELDS = {
-    "operator": re.compile(r"^[ \t]*Operator: (.*)$", re.MULTILINE),
-    "shape": re.compile(r"^[ \t]*Shape: (.*)$", re.MULTILINE),
-    "parameter": re.compile(r"^[ \t]*Entry Parameter Subshape: (.*)$", re.MULTILINE),
-    "unpadded": re.compile(rf"^ *Unpadded size: {_SIZE}", re.MULTILINE),
-    "label": re.compile(r"^[ \t]*XLA [Ll]abel: %?(.*?)(?: = .*)?$", re.MULTILINE),
-    "type": re.compile(r"^ *Allocation type: (.*)$", re.MULTILINE),
+    "operator": re.compile(rf"{_INDENT}Operator: (.*)$", re.MULTILINE),
+    "shape": re.compile(rf"{_INDENT}Shape: (.*)$", re.MULTILINE),
+    "parameter": re.compile(rf"{_INDENT}Entry Parameter Subshape: (.*)$", re.MULTILINE),
+    "unpadded": re.compile(rf"{_INDENT}Unpadded size: {_SIZE}", re.MULTILINE),
+    "label": re.compile(rf"{_INDENT}XLA [Ll]abel: %?(.*?)(?: = .*)?$", re.MULTILINE),
+    "type": re.compile(rf"{_INDENT}Allocation type: (.*)$", re.MULTILINE),
 }
+#: What begins a line of such a list, for texts in which spaces have taken the place of line ends.
+_OLD_BEGIN = re.compile(
+    r"(?<! ) ++(?=={10}|"
+    r"(?:\d{1,6}\. Size|Operator|Shape|Unpadded size|Extra memory due to padding|XLA [Ll]abel|Allocation type): )"
+)
 _OLD_TOTAL = re.compile(rf"Program (\w{{1,40}}) requirement {_SIZE}")
+#: What the compiler says of the padding of all temporaries, not only of the largest.
+_OLD_TEMPORARIES = re.compile(
+    rf"HLO temp[^\S\n]{{1,40}}{_SIZE} \([^\n()]{{0,80}}Unpadded \({_SIZE}\) Padded \({_SIZE}\)"
+)
 #: The list of XLA for GPU: its head, its total, what each entry begins with, and shapes without layouts.
 _PEAK = "Peak buffers:"
 _PEAK_TOTAL = re.compile(rf"total allocation: {{0,40}}{_SIZE}")
@@ -80,6 +92,7 @@ _BARE_SHAPE = re.compile(r"\w{1,20}\[(\d{1,19}(?:,\d{1,19}){0,400})\]")
 #: What the runtime says when a program, or a buffer, finds no place.
 _RUNTIME = re.compile(
     rf"Attempting to (?:allocate|reserve) {_SIZE}[^\n]{{0,100}}That was not possible\. There are {_SIZE} free"
+    r"|(?:Out of memory while|ran out of memory) trying to allocate \d"
 )
 
 #: What sets the colours of a terminal, and erases the rest of its line behind them, as grep does: a log may hold both.
@@ -91,6 +104,18 @@ _OLD_LINE = re.compile(r"^(.{0,2000}?)\d{1,6}\. Size: \d", re.MULTILINE)
 _TIME = re.compile(
     r"(?<![\d.])(?:\d{4}[-/]\d\d[-/]\d\d|\d{1,2}:\d\d(?::\d\d)?(?:[.,]\d{1,9})?|\d{1,19}\.\d{2,9}|\d{10,19})(?![\d.])"
 )
+#: A number that may count the lines of a text, and the signs between which grep puts it.
+_COUNTER = re.compile(r"\d{1,9}")
+_BESIDE_COUNTER = ":-"
+#: Numbers before a line that are tried.
+_MOST_COUNTERS = 20
+#: Lines that tell whether a number counts them, at least and at most: those of several processes soon begin again.
+_FEW, _MANY = 3, 200
+#: The keys under which logs of JSON objects keep what was written, and a moment.
+_WRITTEN = frozenset(("log", "message", "msg", "textPayload", "text", "line", "MESSAGE", "@message", "body"))
+_MOMENT = "timestamp"
+#: Characters of a JSON text that is read as a whole, which takes many times its size in memory.
+_LONGEST_JSON = 1 << 26
 #: The beginning of a line that names an operation.
 _OPERATOR = re.compile(r'Operator: \w{1,40}="')
 #: What JSON and repr write for a character.
@@ -133,7 +158,7 @@ class Row:
 
 @dataclass
 class Space:
-    """What a text says of one memory space."""
+    """What a text says of one memory space; of its `temporaries`, the bytes in all and those without padding."""
 
     number: int
     name: str
@@ -143,6 +168,7 @@ class Space:
     rows: list[Row] = field(default_factory=list)
     left_out: int = 0
     unread: int = 0
+    temporaries: tuple[Size, Size] | None = None
     is_padded: bool = True
 
 
@@ -163,7 +189,7 @@ class UsageText:
 def read_usage_text(text: str, path: str | None = None) -> UsageText:
     """What a text says. DumpError if that is nothing about memory that is understood."""
     if (found := usage_in(text)) is None:
-        if _RUNTIME.search(text):
+        if is_of_runtime(text):
             raise DumpError(
                 "the text is what the runtime says when memory is full: it names no buffers. Give a dump of the "
                 "program instead (XLA_FLAGS=--xla_dump_to=DIR)",
@@ -173,9 +199,14 @@ def read_usage_text(text: str, path: str | None = None) -> UsageText:
     return found
 
 
+def is_of_runtime(text: str) -> bool:
+    """Whether a text is what the runtime says when memory is full."""
+    return _RUNTIME.search(text) is not None
+
+
 def usage_in(text: str) -> UsageText | None:
     """What a text says; None if that is nothing about memory that is understood."""
-    found, text = UsageText(), _unescaped(_COLOUR.sub("", text))
+    found, text = UsageText(), _with_line_ends(_COLOUR.sub("", _unescaped(_written(text))))
     start = _count_messages(text, found)
     if module := _MODULE.search(text, start) or _MODULE.search(text):
         found.module = module[1]
@@ -183,6 +214,58 @@ def usage_in(text: str) -> UsageText | None:
     _read_messages(text, found)
     _read_old(text, found)
     return found if found.spaces else None
+
+
+def _with_line_ends(text: str) -> str:
+    r"""The text, in which every line ends with a newline, as also those do that a progress bar overwrites.
+
+    >>> _with_line_ends("a\r\nb\rc")
+    'a\nb\nc'
+    """
+    return text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text
+
+
+def _written(text: str) -> str:
+    r"""What was written to a log that holds JSON objects, one in each line or all in a list; else the text.
+
+    >>> _written('{"level": "ERROR", "message": "HLO module: jit_f."}\nthe end')
+    'HLO module: jit_f.\nthe end'
+    """
+    start = text[:1000].lstrip()[:1]
+    if start and start in "[{" and len(text) <= _LONGEST_JSON and (found := _strings_of(text)) is not None:
+        return "\n".join(found)
+    if '{"' not in text:
+        return text
+    lines = ((line, _strings_of(line) if line.startswith("{") else None) for line in text.split("\n"))
+    return "\n".join(line if found is None else "\n".join(found) for line, found in lines)
+
+
+def _strings_of(text: str) -> list[str] | None:
+    """What a text in JSON holds under the keys of logs, else all its strings; None if it is none."""
+    try:
+        value = json.loads(text)
+        if isinstance(value, list):
+            moments = [str(one.get(_MOMENT, "")) if isinstance(one, dict) else "" for one in value]
+            value = value[::-1] if moments and moments[0] > moments[-1] else value  # the latest was put first
+        strings = list(_strings_in(value))
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(value, (dict, list)):
+        return None
+    written = [one for key, one in strings if key in _WRITTEN]
+    return [one.removesuffix("\n") for one in written or [one for _, one in strings]]
+
+
+def _strings_in(value: object, key: str = "") -> Iterator[tuple[str, str]]:
+    """The strings of a JSON value, each with the nearest key."""
+    if isinstance(value, str):
+        yield key, value
+    elif isinstance(value, dict):
+        for name, one in value.items():
+            yield from _strings_in(one, name)
+    elif isinstance(value, list):
+        for one in value:
+            yield from _strings_in(one, key)
 
 
 def _unescaped(text: str) -> str:
@@ -209,13 +292,36 @@ def _character(escaped: re.Match[str]) -> str:
 def _without_prefixes(text: str, first: re.Match[str] | None) -> str:
     """The lines of a log that begin as its `first` one, without what it puts before each; all if it puts nothing there.
 
-    Times may differ. Processes may not: the lines of another one are those of another report.
+    Times may differ, and so may a number that counts the lines. Processes may not: the lines of another one are those
+    of another report.
     """
-    prefix = first[1].rstrip(" ") if first else ""
-    if not prefix:
+    prefix = first[1].rstrip() if first else ""
+    if first is None or not prefix:
         return text
-    alike = re.compile(f"(?>{_TIME.pattern})".join(map(re.escape, _TIME.split(prefix))))
+    alike = _counted_alike(prefix, text[first.start() : first.start() + (1 << 20)]) or re.compile(_alike(prefix))
     return "\n".join(line[found.end() :] for line in text.split("\n") if (found := alike.match(line)))
+
+
+def _alike(prefix: str) -> str:
+    """The pattern of what a log puts before a line, at any time."""
+    return f"(?>{_TIME.pattern})".join(map(re.escape, _TIME.split(prefix)))
+
+
+def _counted_alike(prefix: str, text: str) -> re.Pattern[str] | None:
+    """The pattern of what stands before each line of a text, if a number in that counts them; else None."""
+    lines = text.split("\n", _MANY)[:_MANY]
+    for number in itertools.islice(_COUNTER.finditer(prefix), _MOST_COUNTERS):
+        before, after = prefix[: number.start()].rstrip(" "), prefix[number.end() :]
+        open_ended = "[:-]" if before[-1:] in _BESIDE_COUNTER and before else ""
+        closed = "[:-]" if after[:1] in _BESIDE_COUNTER and after else ""
+        alike = re.compile(
+            f"{_alike(before[: len(before) - bool(open_ended)])}{open_ended} *({_COUNTER.pattern}){closed}"
+            f"{_alike(after[bool(closed) :])}"
+        )
+        counts = [int(found[1]) for line in lines if (found := alike.match(line))]
+        if len(counts) >= _FEW and all(a < b for a, b in itertools.pairwise(counts)):
+            return alike
+    return None
 
 
 def _read_tables(text: str, found: UsageText) -> None:
@@ -252,7 +358,7 @@ def _read_table(text: str, space: Space) -> None:
             space.rows.append(Row(table, _size(row[3], row[4]), int(row[5]), int(row[6]), shapes))
         elif _LIKE_ROW.search(line):
             space.unread += 1
-        elif rest := re.match(r" *The rest (\d{1,9}) values", line):
+        elif rest := re.match(r"\s*The rest (\d{1,9}) values", line):
             space.left_out += int(rest[1])
 
 
@@ -297,7 +403,11 @@ def _read_old(text: str, found: UsageText) -> None:
     total, head = _OLD_TOTAL.search(text), _OLD_HEAD.search(text)
     is_gpu = head is None and _PEAK in text
     sum_of_all = _PEAK_TOTAL.search(text) if is_gpu else None
+    temporaries = _OLD_TEMPORARIES.search(text, total.end(), total.end() + 4000) if total else None
     text = _PEAK_ENTRY.sub(r"\1. ", text) if is_gpu else text
+    text = _from_first_entry(text)
+    if (head or total) and _OLD_ENTRY.search(text) is None:
+        text = _OLD_BEGIN.sub("\n", text)
     count = len(_OLD_ENTRY.findall(text))
     text = _without_prefixes(text, _OLD_LINE.search(text))
     every = list(_OLD_ENTRY.finditer(text))
@@ -311,12 +421,20 @@ def _read_old(text: str, found: UsageText) -> None:
     space = found.space(_number(name), name.lower())
     if total and space.total is None and _number(total[1]) == space.number:
         space.total = _size(total[2], total[3])
+    if total and temporaries and _number(total[1]) == space.number:
+        space.temporaries = _size(*temporaries.group(1, 2)), _size(*temporaries.group(3, 4))
     if is_gpu:
         space.is_padded = False
         space.total = space.total or (_size(sum_of_all[1], sum_of_all[2]) if sum_of_all else None)
     for n, (entry, after) in enumerate(itertools.zip_longest(entries, every[1 : len(entries) + 1])):
         part = text[entry.end() : entry.end() + 20_000 if after is None else after.start()]
         space.rows.append(_row_of(n + 1, _size(entry[2], entry[3]), part, is_gpu))
+
+
+def _from_first_entry(text: str) -> str:
+    """The text from the line on in which the first entry may be: patterns take their time over long logs."""
+    place = text.find(". Size: ")
+    return text[text.rfind("\n", 0, place) + 1 :] if place >= 0 else ""
 
 
 def _row_of(number: int, size: Size, fields: str, is_gpu: bool) -> Row:

@@ -336,6 +336,25 @@ def test_streams_that_are_closed(command: str, code: int, said: str, folder: Pat
     assert not Path("written").exists() or Path("written").read_bytes() == b""
 
 
+@pytest.mark.skipif(os.name == "nt", reason="pipes are others there")
+@pytest.mark.parametrize("command", ["--help", "--version", "info --help"])
+def test_the_reader_of_the_help_may_be_gone(command: str) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    arguments = [sys.executable, "-m", "strided", *command.split()]
+    with os.fdopen(writing, "wb") as closed:
+        done = subprocess.run(arguments, stdout=closed, stderr=subprocess.PIPE, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no device is always full")
+def test_the_help_that_finds_no_room_names_standard_output() -> None:
+    with open("/dev/full", "wb") as full:
+        arguments = [sys.executable, "-m", "strided", "--help"]
+        done = subprocess.run(arguments, stdout=full, stderr=subprocess.PIPE, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (2, "strided: standard output: No space left on device\n")
+
+
 @pytest.mark.skipif(os.name == "nt", reason="limits are others there")
 def test_a_full_disk_leaves_what_was_there(folder: Path) -> None:
     commands = [

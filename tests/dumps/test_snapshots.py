@@ -305,8 +305,9 @@ def test_a_snapshot_of_text():
     result { shape { element_type: TUPLE } }
     execution_platform: "Host"
     """
-    snapshot = read_snapshot(text.encode())
-    assert (snapshot.form, snapshot.module_name, snapshot.platform) == ("HloSnapshot text", "m", "Host")
+    for source in (text.encode(), text):
+        snapshot = read_snapshot(source)
+        assert (snapshot.form, snapshot.module_name, snapshot.platform) == ("HloSnapshot text", "m", "Host")
     assert np.asarray(snapshot.arguments[0]).tolist() == [1, -1]
     assert snapshot.results_missing is None
 
@@ -667,3 +668,10 @@ def test_what_is_no_file_or_no_arguments_is_refused(wrong: Any, tmp_path: Path) 
         with pytest.raises(TypeError, match=f"expected a path or a contiguous buffer, not {type(wrong).__name__}"):
             read(wrong)
     assert not [*tmp_path.iterdir()]
+
+
+@pytest.mark.parametrize("text", ["What is this?\n", "What is this?\n" * 10_000])
+def test_a_text_that_is_none_is_no_path(text: str) -> None:
+    with pytest.raises(sd.DumpError) as caught:
+        sd.read_snapshot(text)
+    assert len(str(caught.value)) < 200

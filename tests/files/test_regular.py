@@ -8,6 +8,7 @@ import os
 import socket
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import BinaryIO
 
@@ -165,3 +166,11 @@ class TestWithoutPlaces:
 def test_a_path_of_bytes_is_named_in_errors(folder: Path) -> None:
     with pytest.raises(DumpError, match="pipe: a FIFO"):
         open_regular(os.fsencode(folder / "pipe"))
+
+
+@pytest.mark.parametrize("read", [sd.open_dump, sd.read_dump, open_source])
+def test_a_text_in_place_of_a_path_is_named_in_part(read: Callable[[str], object]) -> None:
+    text = "arguments { }\n" * 1000
+    with pytest.raises(OSError, match=r"arguments") as caught:
+        read(text)
+    assert len(str(caught.value)) < 400

@@ -111,6 +111,7 @@ def test_a_copy_in_a_fusion_that_does_more_costs_no_pass_of_its_own():
     assert (copy.instruction.name, copy.materialized, copy.share) == ("c", False, 0)
     assert copy.fusion is not None
     assert copy.fusion.name == "f"
+    assert all(len(line) <= 40 for line in found.report(width=40).splitlines())
     assert copy.bytes == BYTES
     assert (found.passes, found.total_bytes) == ((), 0)
     assert copy.cause.name == "x"

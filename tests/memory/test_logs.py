@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import itertools
+import json
 import warnings
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 import strided as sd
+from strided.dumps.detect import recognise
 from strided.memory import explain_size
 from strided.memory.usage_text import Size
-from tests.memory.test_reports import MEMORY, OLD, REPORTS, text_of
+from tests.memory.test_reports import LOGS, MEMORY, OLD, REPORTS, text_of
 
 MORE = "the text holds more reports; this is the first"
 USED = "Ran out of memory in memory space {0}. Used {1} of {2} {0}. Exceeded {0} capacity by {3}.\n"
@@ -219,7 +222,8 @@ def test_every_order_whose_size_fits_is_found(text: str) -> None:
                     continue
                 tiles = sd.tpu.default_layout(f"{shape.element_type}[{shape.dimensions[order[1]]},1048576]", one).tiles
                 wanted.add(shape.with_layout(replace(default, minor_to_major=order, tiles=tiles)))
-            wanted.add(shape.with_layout(replace(default, tiles=())))
+            rows = tuple(reversed(range(shape.rank)))
+            wanted.add(shape.with_layout(replace(default, minor_to_major=rows, tiles=())))
         found = explain_size.explanations(text, Size(size, size, size), None)
         assert set(found) == {one for one in wanted if one.byte_size == size}
 
@@ -231,3 +235,142 @@ def test_names_in_a_text_cannot_control_a_terminal() -> None:
         assert report.buffers
         assert str(report).replace("\n", "").isprintable()
     assert "smem\\u202a" in str(sd.memory_report(spaces))
+
+
+def as_objects(text: str, **more: str) -> list[dict[str, str]]:
+    """The lines of a text as a service for logs gives them."""
+    lines = enumerate(text.split("\n"))
+    return [
+        {"id": f"x{n}", "textPayload": line, "timestamp": f"2026-11-22T14:27:30.{n:05}Z"} | more for n, line in lines
+    ]
+
+
+#: What viewers and services make of a text: how lines end and begin, and what they are part of.
+SHOWN: dict[str, Callable[[str], str]] = {
+    "ends of old": lambda text: text.replace("\n", "\r"),
+    "both ends": lambda text: text.replace("\n", "\r\n"),
+    "behind a progress bar": lambda text: f" 10%|#  | 1/10\r 20%|## | 2/10\r{text}",
+    "numbered": lambda text: "\n".join(f"{n:6}\t{line}" for n, line in enumerate(text.split("\n"), 7)),
+    "numbered by grep": lambda text: "\n".join(f"{n}:{line}" for n, line in enumerate(text.split("\n"), 7)),
+    "numbered by grep, with what is around": lambda text: "\n".join(
+        f"a-2.log{':-'[n % 9 > 0]}{n}{':-'[n % 9 > 0]}{line}" for n, line in enumerate(text.split("\n"), 95)
+    ),
+    "spaces of web pages": lambda text: text.replace("    ", "\xa0\xa0\xa0\xa0"),
+    "tabs": lambda text: text.replace("     ", "\t"),
+    "objects in lines": lambda text: "\n".join(map(json.dumps, as_objects(text, severity="ERROR"))),
+    "objects within objects": lambda text: "\n".join(
+        json.dumps({"jsonPayload": {"message": one["textPayload"]}, "at": "here"}) for one in as_objects(text)
+    ),
+    "objects in a list": lambda text: json.dumps(as_objects(text), indent=2),
+    "objects in a list, the latest first": lambda text: json.dumps(as_objects(text)[::-1], indent=2),
+    "colours in JSON": lambda text: json.dumps(
+        {"message": "".join(f"\x1b[31m{line}\x1b[0m\n" for line in text.split("\n"))}
+    ),
+}
+
+
+@pytest.mark.parametrize("text", LOGS, ids=["tables", "list"])
+@pytest.mark.parametrize("name", SHOWN)
+def test_a_text_may_come_through_any_viewer(name: str, text: str) -> None:
+    shown = SHOWN[name](text)
+    assert shown != text
+    own, plain = sd.memory_report(shown), sd.memory_report(text)
+    assert own == plain
+    assert plain.buffers
+
+
+def test_the_list_may_have_lost_its_line_ends() -> None:
+    lost = " ".join(OLD.replace("=\n", f"=\n{SECOND.partition('hbm:')[2].replace('1. ', '2. ')}").split("\n"))
+    report = sd.memory_report(lost)
+    assert [b.name for b in report.buffers] == ["fusion.2", "fusion.1"]
+    assert report.buffers[1:] == sd.memory_report(OLD).buffers
+
+
+@pytest.mark.parametrize("count", [2, 8])
+def test_numbers_of_processes_count_no_lines(count: int) -> None:
+    lines = zip(*(OLD.replace("fusion.1", f"fusion.{k}").split("\n") for k in range(count)), strict=True)
+    own = sd.memory_report("\n".join(f"{k}: {line}" for those in lines for k, line in enumerate(those)))
+    assert own.buffers == sd.memory_report(OLD.replace("fusion.1", "fusion.0")).buffers
+    assert MORE in own.notes
+
+
+TEMPORARIES = """
+Program hbm requirement 18.81G:
+    HLO temp        18.00G (25.0% utilization: Unpadded (4.50G) Padded (18.00G), 0.0% fragmentation (1.52M))
+"""
+
+
+def test_what_the_compiler_says_of_all_padding_bounds_it() -> None:
+    said = OLD.replace("\n\n  Largest", f"\n{TEMPORARIES}\n  Largest")
+    plain, report = sd.memory_report(OLD), sd.memory_report(said)
+    assert "the compiler says that temporaries take 18.00GiB, and 4.50GiB without padding" in report.notes
+    assert plain.padding_bytes == plain.total_bytes - (32 << 20)
+    assert 0 <= report.padding_bytes - (report.total_bytes - (9 << 29)) < 1 << 24, "the figure is rounded"
+    assert report.buffers == plain.buffers
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "RESOURCE_EXHAUSTED: Out of memory while trying to allocate 25769803776 bytes.",
+        "Allocator (GPU_0_bfc) ran out of memory trying to allocate 24.00GiB (rounded to 25769803776)requested by op",
+    ],
+)
+def test_what_an_allocator_of_a_gpu_says_names_no_buffers(message: str) -> None:
+    with pytest.raises(sd.DumpError, match="it names no buffers"):
+        sd.memory_report(f"{message}\n")
+
+
+def field(number: int, value: int | bytes) -> bytes:
+    """A field of a protobuf message whose number and length are below 2**14."""
+    small = [value if isinstance(value, int) else len(value)]
+    while small[-1] > 127:
+        small[-1:] = [small[-1] & 127 | 128, small[-1] >> 7]
+    return bytes([number << 3 | 2 * isinstance(value, bytes), *small]) + (b"" if isinstance(value, int) else value)
+
+
+def usage_message(text: str) -> bytes:
+    """The message that XLA writes beside a memory usage report."""
+    spaces = []
+    for part in text.split("Memory Space: ")[1:]:
+        head, *tables = part.split("  cumulative_size;")
+        number, total = (
+            int(head.partition(before)[2].partition(after)[0]) for before, after in (("=", ")"), ("bytes: ", " "))
+        )
+        held = b"".join(
+            field(3, field(2, 8) + field(5, b"x") + field(6, f"  cumulative_size;{one}".encode())) for one in tables
+        )
+        spaces.append(field(1, field(1, total) + field(2, number) + held))
+    return b"".join(spaces)
+
+
+def test_the_report_as_a_message_is_that_of_the_text(tmp_path: Path) -> None:
+    rows = [("1.0MiB", "f32[512,512]"), ("2.0MiB", "bf16[9,16], f32[1000,500]")]
+    text = table_of(*rows) + table_of(*rows[:1]).replace("default (color=0)", "space1 (color=1)")
+    message = usage_message(text)
+    assert recognise(message) == "memory report"
+    for space in (0, 1):
+        assert sd.memory_report(message, space=space) == sd.memory_report(text, space=space)
+    file = tmp_path / "module_0001.jit_f.after_optimizations-memory-usage-report.pb"
+    file.write_bytes(message)
+    assert sd.memory_report(file).buffers == sd.memory_report(tmp_path).buffers == sd.memory_report(text).buffers
+
+
+@pytest.mark.parametrize("cut", range(1, 60, 7))
+def test_a_message_that_is_cut_is_no_report(cut: int) -> None:
+    message = usage_message(table_of(("1.0MiB", "f32[512,512]")))
+    assert recognise(message[:-cut]) == "binary"
+    with pytest.raises(sd.UnsupportedError):
+        sd.memory_report(message[:-cut])
+
+
+def test_without_tiles_a_layout_is_row_major() -> None:
+    shape = "f32[2,9,19,8]"
+    (buffer,) = sd.memory_report(table_of(("10.7KiB", shape))).buffers
+    assert str(buffer.shape) == f"{shape}{{3,2,1,0}}"
+
+
+def test_a_message_of_very_many_memory_spaces_is_no_report() -> None:
+    message = usage_message(table_of(("1.0MiB", "f32[512,512]")))
+    assert recognise(message * 3) == "memory report"
+    assert recognise(message + b"\n\0" * 1000) == "binary"

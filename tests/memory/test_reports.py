@@ -1130,3 +1130,23 @@ def test_a_program_that_jax_compiled_is_counted_by_the_assignment_that_xla_made(
     # The text alone does not say that the second of two temporaries takes the place of the first.
     assert sd.memory_report(compiled.as_text()).peak_bytes > report.total_bytes
     assert {one.name for one in report.buffers} >= {"x.1", "y.1"}
+
+
+TUPLE = """BufferAssignment:
+allocation 0: size {0}, output shape is |(f32[3], f32[5])|, maybe-live-out:
+ value: <1 t{{}} @0> (size={0},offset=0): (f32[3]{{0{1}}}, f32[5]{{0{1}}})
+"""
+
+
+@pytest.mark.parametrize(
+    ("size", "tiles", "padding"), [(16, "", 0), (32, "", 24), (16, ":T(128)", 8), (32, ":T(128)", 24)]
+)
+def test_pointers_of_other_devices_are_no_padding(size: int, tiles: str, padding: int) -> None:
+    (buffer,) = sd.memory_report(TUPLE.format(size, tiles)).buffers
+    assert buffer.padding_bytes == padding
+
+
+def test_pages_and_terminals_say_alike_that_a_total_is_rounded() -> None:
+    report = sd.memory_report(OLD)
+    assert str(report).startswith("the program: about 18.81GiB")
+    assert "about 18.81GiB" in report._repr_html_()

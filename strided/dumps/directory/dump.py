@@ -18,6 +18,7 @@ from strided.dumps.directory.names import DumpName, parse_name, with_modules
 from strided.dumps.directory.programs import UNREADABLE, DumpFile, Program, reason_of
 from strided.errors import DumpError
 from strided.escape import counted, some, visible
+from strided.files.regular import shorten_name
 from strided.runtime.lazy import lazy
 
 __all__ = ["Dump", "DumpFile", "Program", "open_dump"]
@@ -194,7 +195,12 @@ def open_dump(directory: str | os.PathLike[str], *, mapped: bool = True) -> Dump
     (['jit_f/argument0', 'jit_f/result0'], [1, 2])
     """
     path = Path(directory)
-    with os.scandir(path) as entries:
+    try:
+        listing = os.scandir(path)
+    except OSError as error:
+        shorten_name(error)
+        raise
+    with listing as entries:
         found = [_file_of(entry) for entry in sorted(entries, key=lambda entry: entry.name)]
     return Dump(path, [file for file in found if file is not None], mapped=mapped)
 

@@ -13,6 +13,7 @@ Values are read when they are asked for, from the mapped file or by system calls
 
 from __future__ import annotations
 
+import os
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar, overload
@@ -318,8 +319,8 @@ def read_snapshot(
 
     Parameters
     ----------
-    origin : path or buffer
-        Gzip and Zstandard are undone.
+    origin : path, buffer or str
+        Gzip and Zstandard are undone. A str of several lines is the text itself.
     form : str, optional
         What it is, if the content misleads: ``"HloSnapshot"``, ``"HloUnoptimizedSnapshot"``, ``"delimited
         HloUnoptimizedSnapshot"``, ``"HloSnapshot text"`` or ``"HloUnoptimizedSnapshot text"``.
@@ -351,6 +352,8 @@ def read_snapshot(
     >>> np.asarray(snapshot.results[0]).tolist()
     [4.0, 5.0]
     """
+    if isinstance(origin, str) and "\n" in origin and not os.path.lexists(origin):
+        origin = origin.encode("utf-8", "backslashreplace")
     view, path = open_view(origin, max_bytes=max_bytes, mapped=mapped)
     if form is not None and form not in FORMS:
         raise ValueError(f"form must be one of {', '.join(map(repr, FORMS))}, not {form!r}")

@@ -271,7 +271,8 @@ class LayoutCopies(tuple[LayoutCopy, ...]):
             rest = sum(copy.total_bytes for copy in passes[top:])
             parts.append(f"{counted(len(passes) - top, 'more copy', 'more copies')}: {rest:,} bytes")
         if inside:
-            parts.append(f"{inside} more inside fusions that do more: no pass through memory of their own")
+            apart = f"{inside} more inside fusions that do more: no pass through memory of their own"
+            parts.append("\n".join(_wrapped(apart, width)))
         return "\n\n".join(parts)
 
     def _title(self) -> str:
