@@ -7,9 +7,7 @@ line. So whatever this package shows to people passes through `visible`. Data su
 
 from __future__ import annotations
 
-import itertools
 import unicodedata
-from collections.abc import Iterable
 
 
 def visible(text: str, limit: int | None = None, *, keep: str = "") -> str:
@@ -45,25 +43,6 @@ def in_columns(text: str) -> str:
     if text.isascii() and text.isprintable():
         return text
     return "".join(c if _takes_one_column(c) else _escape(c) for c in text)
-
-
-def some(names: Iterable[str], none: str = "none") -> str:
-    """The first eight of some names, made visible, for an error.
-
-    >>> some("abcdefghij"), some([])
-    ('a, b, c, d, e, f, g, h, ...', 'none')
-    """
-    first = list(map(visible, itertools.islice(names, 9)))
-    return ", ".join(first[:8] + ["..."] * (len(first) > 8)) or none
-
-
-def counted(number: int, one: str, many: str = "") -> str:
-    """A number of things in words; many are `one` with an s, unless `many` says otherwise.
-
-    >>> counted(1, "array"), counted(1024, "array"), counted(0, "copy", "copies")
-    ('1 array', '1,024 arrays', '0 copies')
-    """
-    return f"{number:,} {one if abs(number) == 1 else many or one + 's'}"
 
 
 def _takes_one_column(c: str) -> bool:

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import warnings
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -25,6 +26,7 @@ from strided.cli import group
 from strided.demo import SHAPE, expected, sample
 from strided.io.convert_file import write_arrays
 from tests import paths
+from tests.commands import run_command
 from tests.thinned import thinned
 
 TEXT = "f32[3,5]{1,0:T(2,2)}"
@@ -36,13 +38,7 @@ def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> 
     """Run a command in this process; its exit code, and what it printed on both streams."""
     monkeypatch.setenv("COLUMNS", "80")
 
-    def command(*arguments: object) -> tuple[int, str, str]:
-        with pytest.raises(SystemExit) as ended:
-            cli.main([str(a) for a in arguments])
-        out, err = capsys.readouterr()
-        return int(ended.value.code or 0), out, err
-
-    return command
+    return partial(run_command, capsys)
 
 
 @pytest.fixture

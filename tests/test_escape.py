@@ -13,12 +13,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import strided as sd
-from strided import cli, inspect
+from strided import inspect
 from strided.dumps.buffer_assignment.values import Allocation, Value
 from strided.dumps.protobuf import wire
 from strided.errors import DumpError, LayoutError, NotationError, StridedError, excerpt
 from strided.escape import in_columns, visible
 from strided.layout.validation import FieldError
+from tests.commands import run_command
 from tests.hlo_samples import proto_of
 
 #: What a terminal, a page or a reader may stumble over: escape, bell, C1, bidi, line end, zero width, lone surrogate.
@@ -198,9 +199,8 @@ def run(capsys, monkeypatch):
         """All that a command prints, on both streams."""
         with warnings.catch_warnings():
             warnings.simplefilter("always")
-            with pytest.raises(SystemExit):
-                cli.main([str(a) for a in arguments])
-        return "".join(capsys.readouterr())
+            _, *printed = run_command(capsys, *arguments)
+        return "".join(printed)
 
     return command
 

@@ -7,7 +7,7 @@ import sys
 import numpy as np
 
 from strided.arrays.base import Array, ArrayBase
-from strided.escape import counted
+from strided.wording import size_text
 
 
 def print_threshold() -> int:
@@ -64,8 +64,8 @@ def as_html(a: ArrayBase) -> str:
     rows: list[tuple[str, object]] = [
         ("shape", a.shape),
         ("dtype", a.dtype.name),
-        ("values", _size(a.nbytes)),
-        ("buffer", _size(buffer)),
+        ("values", size_text(a.nbytes)),
+        ("buffer", size_text(buffer)),
     ]
     if not a.is_view and buffer:
         rows.append(("padding", f"{1 - a.size * a._memory.bits / (8 * buffer):.1%}"))
@@ -73,12 +73,3 @@ def as_html(a: ArrayBase) -> str:
         rows.append(("file", f"{a.file.path} ({a.file.mode})"))
     sections = [Section("values", preformatted(text(a)), is_open=True), *layout_section(a.spec)]
     return card(type(a).__name__, f"{'view of ' if a.is_view else ''}{a.spec}", rows, sections)
-
-
-def _size(nbytes: int) -> str:
-    size, unit = float(nbytes), "bytes"
-    for larger in ("KiB", "MiB", "GiB", "TiB"):
-        if size < 1024:
-            break
-        size, unit = size / 1024, larger
-    return counted(nbytes, "byte") if unit == "bytes" else f"{size:.2f} {unit}"

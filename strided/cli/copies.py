@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 import strided
-from strided.cli.options import file_names, module_number, width
+from strided.cli.options import as_json, file_names, module_number, width
 from strided.cli.programs import module_of, programs_in, refuse_number
 from strided.errors import UnsupportedError
 from strided.io.containers import chosen
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 )
 @click.option("--generation", type=click.Choice(GENERATIONS), show_default="v5e", help="For --verify.")
 @module_number
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@as_json
 def copies(
     source: str,
     top: int | None,

@@ -25,6 +25,7 @@ from strided.cli.options import (
     SHAPE_HELP,
     SOURCE_HELP,
     allow_excess,
+    as_json,
     atol,
     bitorder,
     check_tolerance,
@@ -57,7 +58,7 @@ from strided.layout.element_types import element_type_of_dtype
 @click.option("--top", type=click.IntRange(0), default=10, metavar="N", help="List N mismatches (default: 10).")
 @svg
 @force
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@as_json
 @bitorder
 @allow_excess
 @kind

@@ -28,6 +28,7 @@ from strided.cli.padding import padding
 from strided.cli.show import show
 from strided.cli.warmup import warmup
 from strided.files.atomic import naming_in_write_errors
+from strided.wording import did_you_mean
 
 #: Signals that ask a process to end, as far as the system has them.
 ENDING = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP", "SIGQUIT", "SIGBREAK") if hasattr(signal, name))
@@ -75,7 +76,7 @@ class Commands(click.Group):
         if args[0] in self.commands or args[0].startswith("-"):
             return super().resolve_command(ctx, args)
         close = difflib.get_close_matches(args[0], self.commands, n=1)
-        meant = f"did you mean {close[0]}?" if close else "'strided --help' lists the commands"
+        meant = did_you_mean(close) or "'strided --help' lists the commands"
         raise click.UsageError(f"no command is called {args[0]!r}; {meant}")
 
     def make_context(self, *args: Any, **kwargs: Any) -> click.Context:

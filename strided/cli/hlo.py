@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 import click
 
 from strided import inspect
-from strided.cli.options import file_names, module_number
+from strided.cli.options import as_json, file_names, module_number
 from strided.cli.programs import module_of, programs_in, refuse_number
-from strided.escape import counted, visible
+from strided.escape import visible
+from strided.wording import counted
 
 if TYPE_CHECKING:
     from strided.dumps.hlo.module import Module
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 @click.option("--space", metavar="hbm|vmem|N", help="Only results in this memory space.")
 @click.option("--fused", is_flag=True, help="List the insides of fusions too, which take no memory.")
 @module_number
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@as_json
 def hlo(
     source: str,
     top: int,

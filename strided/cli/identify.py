@@ -25,7 +25,7 @@ from strided.cli.operands import (
     shaped,
     with_layout,
 )
-from strided.cli.options import SOURCE_HELP, allow_excess, file_names, kind, offset, progress, width
+from strided.cli.options import SOURCE_HELP, allow_excess, as_json, file_names, kind, offset, progress, width
 from strided.io.containers import chosen, open_container
 from strided.io.file_array import FileArray, NoShapeError, expanded, open_file
 
@@ -45,7 +45,7 @@ _KNOWN_HELP = (
     help="What the values should be, in any precision: a .npy, FILE:NAME, ...",
 )
 @click.option("--top", type=click.IntRange(1), default=3, show_default=True, metavar="N", help="Candidates to list.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@as_json
 @offset
 @allow_excess
 @kind

@@ -13,7 +13,7 @@ import click
 import strided
 from strided import inspect
 from strided.cli.operands import STANDARD, check_target
-from strided.cli.options import SHAPE_HELP, file_names, force, width
+from strided.cli.options import SHAPE_HELP, as_json, file_names, force, width
 from strided.cli.pictures import write_svg
 from strided.diagnosis.window import window
 from strided.escape import visible
@@ -23,7 +23,7 @@ from strided.layout.parser import any_shape
 
 @click.command(epilog=SHAPE_HELP)
 @click.argument("operands", nargs=-1, metavar="SHAPE")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@as_json
 @click.option("--at", "index", metavar="INDEX", help="Explain where one element lies, as in --at 9,-1.")
 @click.option("--byte", type=int, metavar="N", help="Explain what lies at a byte of the buffer.")
 @click.option(

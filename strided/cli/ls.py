@@ -11,20 +11,21 @@ import click
 
 import strided
 from strided.cli.operands import is_npy, is_rest_of_snapshot, named_arrays, refuse_empty
-from strided.cli.options import file_names, fitted, kind
+from strided.cli.options import as_json, file_names, fitted, kind
 from strided.cli.programs import is_about_memory
 from strided.errors import DumpError, UnsupportedError
-from strided.escape import counted, visible
+from strided.escape import visible
 from strided.files.regular import open_regular
 from strided.io.containers import name_of, open_container, split_name
 from strided.io.file_array import OtherFormatError, open_file
 from strided.io.npy import read_npy_header, refuse_short, shape_of_npy
 from strided.io.zarr_store import ZarrStore, is_zarr
+from strided.wording import counted
 
 
 @click.command()
 @click.argument("paths", nargs=-1, required=True, metavar="DIR | FILE...", shell_complete=file_names)
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@as_json
 @kind
 def ls(paths: tuple[str, ...], as_json: bool, kind: str | None) -> None:
     """List the arrays in a dump or a file.

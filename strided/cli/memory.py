@@ -8,7 +8,7 @@ import sys
 import click
 
 from strided.cli.operands import STANDARD, refuse_empty
-from strided.cli.options import file_names, force, module_number, width
+from strided.cli.options import as_json, file_names, force, module_number, width
 from strided.cli.pictures import check_picture, svg, write_svg
 from strided.cli.programs import program_of, refuse_number
 from strided.escape import visible
@@ -33,7 +33,7 @@ from strided.escape import visible
 @module_number
 @svg
 @force
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@as_json
 def memory(
     files: tuple[str, ...],
     top: int,

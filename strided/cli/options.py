@@ -6,11 +6,12 @@ import contextlib
 import os
 import shutil
 import sys
-import textwrap
 from collections.abc import Callable, Iterator
 
 import click
 from click.shell_completion import CompletionItem
+
+from strided.wording import wrapped
 
 #: Elements of an array that is large enough for a progress bar.
 _LONG = 1 << 26
@@ -35,6 +36,7 @@ offset = click.option("--offset", type=click.IntRange(0), default=0, metavar="N"
 allow_excess = click.option(
     "--allow-excess", is_flag=True, help="Accept raw bytes that are more than padding explains."
 )
+as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 force = click.option("-f", "--force", is_flag=True, help="Overwrite a file that exists.")
 rtol = click.option("--rtol", type=float, default=0, metavar="X", help="Equal if |a - b| <= atol + X * |b|.")
 atol = click.option("--atol", type=float, default=0, metavar="X", help="Equal if |a - b| <= X + rtol * |b|.")
@@ -77,14 +79,11 @@ def fitted(text: str) -> str:
     """Text whose lines fit the terminal, if there is one: those that are too long go on below, indented."""
     if not (sys.stdout.isatty() or os.environ.get("COLUMNS")):
         return text
-    return "\n".join(line if len(line) <= width() else _folded(line) for line in text.split("\n"))
-
-
-def _folded(line: str) -> str:
-    indent = " " * (len(line) - len(line.lstrip()) + 4)
-    return textwrap.fill(
-        line, max(20, width()), subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
-    )
+    found = []
+    for line in text.split("\n"):
+        indent = " " * (len(line) - len(line.lstrip()) + 4)
+        found += wrapped(line, width(), indent, whole_words=True)
+    return "\n".join(found)
 
 
 def help_width() -> int:

@@ -20,6 +20,7 @@ from strided.cli.options import (
     SHAPE_HELP,
     SOURCE_HELP,
     allow_excess,
+    as_json,
     bitorder,
     file_names,
     kind,
@@ -41,7 +42,7 @@ from strided.escape import visible
     help="Write a copy of FILE, of raw bytes, with zeros in its padding.",
 )
 @click.option("-f", "--force", is_flag=True, help="Overwrite OUT.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@as_json
 @offset
 @bitorder
 @allow_excess

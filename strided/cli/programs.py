@@ -48,7 +48,7 @@ def module_of(program: Program | str, number: int | None = None) -> Module:
     """The module of a program of a dump, after optimisations, if it is there; or in a file, that of a number."""
     if isinstance(program, str):
         return _module_in(program, number)
-    module = program.module or program.module_before
+    module = program.latest_module
     if module is None:
         raise DumpError(f"no module of the program {program.label} was dumped", path=program.files[0].path.parent)
     return module

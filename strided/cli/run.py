@@ -24,6 +24,7 @@ from strided.cli.options import help_width, width
 from strided.errors import NotationError, StridedError
 from strided.escape import in_columns, visible
 from strided.pictures.plain import in_plain_marks
+from strided.wording import did_you_mean
 
 #: What is done about characters that an output's encoding lacks.
 _ERRORS = "strided.plain marks"
@@ -121,7 +122,7 @@ def _nearby(path: str) -> str:
         there = above
     name = path[len(there) :].lstrip(os.sep)
     if os.path.isfile(there):
-        return f"; an array in a file is named as in {there}:{name}" if name else f"; did you mean {there}?"
+        return f"; an array in a file is named as in {there}:{name}" if name else f"; {did_you_mean([there])}"
     with contextlib.suppress(OSError):
         names = sorted(itertools.islice(os.listdir(there or "."), 10_000))
         head, colon, tail = name.partition(":")
@@ -129,7 +130,7 @@ def _nearby(path: str) -> str:
             return f"; leave '{colon}{tail}' out"
         for meant, rest in ((name, ""), (head, colon + tail)):
             if close := difflib.get_close_matches(meant, names, n=1, cutoff=0.8):
-                return f"; did you mean {os.path.join(there, close[0])}{rest}?"
+                return f"; {did_you_mean([os.path.join(there, close[0]) + rest])}"
         if there and any(map(parse_name, names)):
             return f"; an array in a dump is named as in {there}:{name}"
     return ""

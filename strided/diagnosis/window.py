@@ -11,9 +11,10 @@ import numpy as np
 from strided.arrays.buffer_spec import BufferSpec, spec_of
 from strided.arrays.keys import Flag, Span, normalise
 from strided.diagnosis.byte_ranges import byte_ranges
-from strided.escape import counted, visible
+from strided.escape import visible
 from strided.layout import AnyShape
 from strided.runtime.aliases import Table
+from strided.wording import counted
 
 #: Ranges that are printed.
 _SHOWN = 12

@@ -12,7 +12,7 @@ from strided.dumps.directory.dump import Dump, Program
 from strided.dumps.hlo.module import Module
 from strided.dumps.snapshots.snapshot import Snapshot
 from strided.errors import DumpError, StridedError, UnsupportedError
-from strided.escape import counted, some, visible
+from strided.escape import visible
 from strided.explorer.dumps import ArraysData, ProgramPart, dump_data, part_of_snapshot, parts_of
 from strided.explorer.layouts import layout_data
 from strided.explorer.modules import Layouts, module_data
@@ -28,6 +28,7 @@ from strided.memory.memory_report import memory_report
 from strided.memory.printed import report_parts
 from strided.memory.report import MemoryReport
 from strided.pictures.html import Section
+from strided.wording import counted, some
 
 #: Characters of a shape above an instruction list; a tuple may have thousands.
 _LONGEST = 240

@@ -6,7 +6,6 @@ others it has names and sizes.
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -60,7 +59,7 @@ class ProgramPart:
         """
         found = self.source if isinstance(self.source, Module) else None
         if isinstance(self.source, Program):
-            found = self.source.module or self.source.module_before
+            found = self.source.latest_module
         return found if found is not None and len(found.instructions) <= MOST_INSTRUCTIONS else None
 
 
@@ -70,7 +69,7 @@ def parts_of(programs: Sequence[Program]) -> Iterator[ProgramPart]:
     largest = set(map(id, by_size[:MOST_MODULES]))
     for program in programs:
         files = tuple((file.path.name, file.kind, file.size) for file in program.files)
-        source = copy.copy(program)
+        source = program.anew()
         notes = [f"missing: {what} ({why})" for what, why in source.missing]
         notes += [f"broken: {problem}" for problem in source.problems]
         if id(program) not in largest:

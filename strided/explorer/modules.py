@@ -9,7 +9,8 @@ from strided.dumps.hlo.module import Module
 from strided.errors import DumpError, LayoutError, UnsupportedError
 from strided.explorer.layouts import layout_data
 from strided.explorer.page import packed
-from strided.layout import AnyShape, BufferShape, Shape, TupleShape
+from strided.layout import AnyShape, Shape, TupleShape
+from strided.layout.tuples import unbuffered
 
 
 class _Texts:
@@ -123,7 +124,7 @@ def bytes_of(shape: AnyShape | None) -> tuple[int, int]:
 def arrays_of(shape: AnyShape | None) -> Iterator[Shape]:
     """The arrays with a layout in a shape: itself, or those of a tuple."""
     for leaf in (leaf for _, leaf in shape.leaves()) if isinstance(shape, TupleShape) else (shape,):
-        array = leaf.shape if isinstance(leaf, BufferShape) else leaf
+        array = unbuffered(leaf)
         if isinstance(array, Shape) and array.layout is not None:
             yield array
 

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import math
-import textwrap
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 from strided.arrays.buffer_spec import spec_of
 from strided.errors import StridedError, UnsupportedError
-from strided.escape import counted
 from strided.layout import UNBOUNDED, AnyShape, BufferShape, Layout, Shape, TupleShape
 from strided.layout.element_types import MAX_NDIM
 from strided.layout.parser import any_shape
 from strided.layout.sizes import Sizes, sizes, tile_of
+from strided.layout.tuples import unbuffered
 from strided.runtime.given import whole
+from strided.wording import counted, wrapped
 
 T = TypeVar("T")
 
@@ -73,12 +73,10 @@ def describe(shape: AnyShape | str, *, width: int = 80) -> str:
     shape, width = any_shape(shape), whole(width, "width")
     if isinstance(shape, TupleShape):
         return _describe_tuple(shape)
-    array = shape.shape if isinstance(shape, BufferShape) else shape
-    lines = textwrap.wrap(str(shape), width, break_on_hyphens=False) or [""]
+    array = unbuffered(shape)
+    lines = wrapped(str(shape), width, "")
     for label, text in rows_of(array):
-        lines += textwrap.wrap(
-            text, max(20, width), initial_indent=f"  {label:<8}  ", subsequent_indent=" " * 12, break_on_hyphens=False
-        )
+        lines += wrapped(f"  {label:<8}  {text}", width, " " * 12)
     return "\n".join(lines)
 
 

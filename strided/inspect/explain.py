@@ -7,7 +7,6 @@ the offset.
 from __future__ import annotations
 
 import operator
-import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -17,6 +16,7 @@ from strided.addressing.index_expr import Combined, Coordinate, IndexExpr, Quoti
 from strided.arrays.buffer_spec import prefix_bytes
 from strided.layout import AnyShape, Shape
 from strided.layout.parser import array_shape
+from strided.wording import wrapped
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +100,7 @@ class Explanation:
     def text(self, width: int = 80) -> str:
         """The explanation as text, in at most `width` columns if the shape and the table of parts take no more."""
         said = f"  {self.subject}: offset {self.offset}, {self.place}"
-        lines = [f"{self.shape}", *textwrap.wrap(said, max(20, width), subsequent_indent="    ")]
+        lines = [f"{self.shape}", *wrapped(said, width)]
         if self.parts:
             rows = [("part", "value", "of", "x stride", "")]
             rows += [

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from strided.errors import LayoutError
-from strided.escape import counted
 from strided.inspect.describe import rows_of, size_of
 from strided.layout import BufferShape, Layout, Shape, TupleShape
+from strided.layout.tuples import unbuffered
 from strided.pictures.html import Section, card, layout_section, table
+from strided.wording import counted
 
 #: Arrays of a tuple that are listed.
 _SHOWN = 40
@@ -21,7 +22,7 @@ def shape_as_html(shape: Shape | BufferShape) -> str:
     >>> "3 x 5" in shape_as_html(parse("f32[3,5]{1,0:T(2,2)}"))
     True
     """
-    array = shape.shape if isinstance(shape, BufferShape) else shape
+    array = unbuffered(shape)
     return card(type(shape).__name__, str(shape), rows_of(array), layout_section(array))
 
 

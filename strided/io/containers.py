@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import BinaryIO, Self
 
 from strided.errors import DumpError, LayoutError, StridedError, UnsupportedError
-from strided.escape import some, visible
+from strided.escape import visible
 from strided.files.magic import EMPTY_ZIP_MAGIC, HEAD_BYTES, ZIP_MAGIC, is_safetensors
 from strided.io.file_array import FileArray, array_at, keep
 from strided.io.npy import mappable_shape_of_npy
@@ -23,6 +23,7 @@ from strided.io.npz import NpzMember, read_npz, unpacked
 from strided.io.safetensors import Tensor, read_safetensors
 from strided.layout import Shape
 from strided.runtime.lazy import lazy
+from strided.wording import did_you_mean, some
 
 _COMPRESSED = re.compile(r"\.(gz|zst)$", re.IGNORECASE)
 #: Names among which similar ones are looked for, and characters of the longest: comparing takes time.
@@ -167,4 +168,4 @@ def hint(names: Collection[str], name: str) -> str:
         return f"there are {some(inside)}"
     by_end = {n.rpartition("/")[2]: n for n in reversed(wholes)} | {n: n for n in wholes}
     close = difflib.get_close_matches(name[:_LONGEST_COMPARED], by_end, n=1)
-    return f"did you mean {visible(by_end[close[0]])}?" if close else f"there are {some(names)}"
+    return did_you_mean([by_end[each] for each in close]) or f"there are {some(names)}"

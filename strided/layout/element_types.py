@@ -17,6 +17,7 @@ import ml_dtypes
 import numpy as np
 
 from strided.errors import UnsupportedError
+from strided.wording import did_you_mean
 
 #: NumPy's limit on dimensions.
 MAX_NDIM = 64
@@ -134,7 +135,7 @@ def element_type(name: str) -> ElementType:
         return ELEMENT_TYPES[name]
     except (KeyError, TypeError):
         advice = (
-            question_after_type(str(name))
+            did_you_mean(element_types_meant(str(name)))
             or f"those of arrays are {', '.join(n for n, t in ELEMENT_TYPES.items() if t.is_array)}"
         )
         raise UnsupportedError(f"no element type {name!r}; {advice}") from None
@@ -154,16 +155,6 @@ def element_types_meant(name: str) -> tuple[str, ...]:
         return (known,)
     part = re.sub("^(?:float|fp)", "f", last).replace("_", "")
     return tuple(t for t in ELEMENT_TYPES if part in t and _SMALL_FLOAT.match(t)) if _SMALL_FLOAT.match(part) else ()
-
-
-def question_after_type(name: str) -> str:
-    """A question after the types that may be meant by `name`; empty if none may.
-
-    >>> question_after_type("float6"), question_after_type("x")
-    ('did you mean f6e3m2fn or f6e2m3fn?', '')
-    """
-    *others, last = element_types_meant(name) or ("",)
-    return f"did you mean {', '.join(others)}{' or ' * bool(others)}{last}?" * bool(last)
 
 
 def element_type_of_number(number: int) -> ElementType:

@@ -22,11 +22,11 @@ from functools import lru_cache
 from typing import Any, TypeVar
 
 from strided.errors import LayoutError, NotationError, NotationWarning, UnsupportedError, excerpt, warn
-from strided.escape import counted
 from strided.layout import UNBOUNDED, AnyShape, BufferShape, FieldError, Layout, Shape, TupleShape
-from strided.layout.element_types import ELEMENT_TYPES, MAX_NDIM, question_after_type
+from strided.layout.element_types import ELEMENT_TYPES, MAX_NDIM, element_types_meant
 from strided.layout.layout_text import layout_fields
 from strided.layout.lexer import Lexer
+from strided.wording import counted, did_you_mean
 
 #: XLA's own limit on nested shapes.
 _MAX_DEPTH = 32768
@@ -244,7 +244,7 @@ def _known_array(text: str) -> Shape | None:
 def _array(lexer: Lexer) -> Shape:
     places = {"": lexer.start}
     if lexer.token not in ELEMENT_TYPES:
-        question = question_after_type(lexer.token)
+        question = did_you_mean(element_types_meant(lexer.token))
         lexer.fail(f"expected an element type{f' ({question})' * bool(question)}")
     name = lexer.advance()
     places["dimensions"] = lexer.start

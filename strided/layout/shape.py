@@ -15,13 +15,13 @@ from strided.addressing.address_map import AddressMap
 from strided.addressing.expansion import Expansion
 from strided.addressing.tiling import expand
 from strided.errors import LayoutError, UnsupportedError
-from strided.escape import counted
 from strided.layout.element_types import ElementType, element_type
 from strided.layout.index_util import Addressing
 from strided.layout.layout import Layout, PaddingValue
 from strided.layout.validation import INT64_MAX, FieldError, integers, shortened
 from strided.runtime import notebook
 from strided.runtime.lazy import lazy
+from strided.wording import counted
 
 #: XLA's size of a dimension of unknown size (``?``).
 UNBOUNDED = -(2**63)
@@ -152,7 +152,7 @@ class Shape(Addressing):
 
     @property
     def true_rank(self) -> int:
-        """Number of dimensions of another size than 1."""
+        """Number of dimensions of another size than 1: XLA's ``ShapeUtil::TrueNumDimensions``."""
         return sum(n != 1 for n in self.dimensions)
 
     @property

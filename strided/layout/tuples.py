@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, SupportsIndex, TypeAlias
+from typing import Any, SupportsIndex, TypeAlias, TypeVar
 
 from strided.layout.shape import Shape
 from strided.layout.validation import FieldError
 from strided.runtime import notebook
+
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, repr=False)
@@ -42,6 +44,15 @@ class BufferShape:
 
     def __repr__(self) -> str:
         return f"BufferShape({self.shape!r})"
+
+
+def unbuffered(shape: BufferShape | _T) -> Shape | _T:
+    """The array that a buffer holds; anything else as it is.
+
+    >>> str(unbuffered(BufferShape(Shape("f32", (3,))))), str(unbuffered(Shape("s8", ())))
+    ('f32[3]{0}', 's8[]')
+    """
+    return shape.shape if isinstance(shape, BufferShape) else shape
 
 
 class TupleShape:

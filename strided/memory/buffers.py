@@ -6,11 +6,15 @@ size without padding are those of its largest value.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any, NamedTuple
 
 from strided.escape import visible
 from strided.layout import AnyShape, Shape, TupleShape
+from strided.layout.tuples import unbuffered
+from strided.wording import size_text
 
 
 class LiveRange(NamedTuple):
@@ -18,6 +22,19 @@ class LiveRange(NamedTuple):
 
     start: int
     stop: int
+
+
+def usage_of(uses: Iterable[tuple[LiveRange, int]], places: int) -> list[int]:
+    """Bytes in use at each place of a schedule, of the ranges and sizes of all that is used.
+
+    >>> usage_of([(LiveRange(0, 1), 8), (LiveRange(1, 3), 4)], 4)
+    [8, 12, 4, 4]
+    """
+    changes = [0] * (places + 1)
+    for (start, stop), size in uses:
+        changes[start] += size
+        changes[stop + 1] -= size
+    return list(accumulate(changes[:-1]))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -208,17 +225,9 @@ def unpadded_bytes_of(shape: Shape | TupleShape, size: int | None = None) -> int
     """
     if not isinstance(shape, TupleShape):
         return shape.unpadded_byte_size
-    is_wide = size == 8 * len(shape) and "T(" not in str(shape)
+    is_wide = size == 8 * len(shape) and not any(_has_tiles(unbuffered(one)) for _, one in shape.leaves())
     return (8 if is_wide else 4) * len(shape)
 
 
-def size_text(size: int) -> str:
-    """A number of bytes as XLA writes it: rounded down to the next smaller unit, then to the nearest.
-
-    >>> size_text(24044546048), size_text(16_960_000_000), size_text(548 * 1024), size_text(512)
-    ('22.39GiB', '15.79GiB', '548.0KiB', '512B')
-    """
-    for power, unit in ((30, "GiB"), (20, "MiB")):
-        if size >= 1 << power:
-            return f"{(size >> power - 10) / 1024:.2f}{unit}"
-    return f"{size / 1024:.1f}KiB" if size >= 1024 else f"{size}B"
+def _has_tiles(shape: Shape) -> bool:
+    return shape.layout is not None and bool(shape.layout.tiles)

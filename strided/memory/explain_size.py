@@ -12,9 +12,10 @@ from dataclasses import replace
 from functools import lru_cache
 
 from strided.errors import StridedError
-from strided.layout import UNBOUNDED, BufferShape, Layout, Shape, Tile, TupleShape
+from strided.layout import UNBOUNDED, Layout, Shape, Tile, TupleShape
 from strided.layout.element_types import element_type
 from strided.layout.parser import parse
+from strided.layout.tuples import unbuffered
 from strided.memory.usage_text import Size
 from strided.tpu.default_layout import default_layout, rounded_up
 
@@ -40,8 +41,7 @@ def explanations(text: str, size: Size, generation: str | None) -> tuple[Shape |
         return ()
     if isinstance(shape, TupleShape):
         return (shape,) if any(rounded_up(4 * len(shape), unit) == size.bytes for unit in _TABLE_BYTES) else ()
-    if isinstance(shape, BufferShape):
-        shape = shape.shape
+    shape = unbuffered(shape)
     if not isinstance(shape, Shape) or shape.layout is None or UNBOUNDED in shape.dimensions:
         return ()
     found: dict[Shape, None] = {}

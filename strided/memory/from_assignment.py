@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from itertools import accumulate
 from typing import TYPE_CHECKING, NamedTuple
 
 from strided.dumps.buffer_assignment.assignment import BufferAssignment
 from strided.dumps.buffer_assignment.values import Allocation, Value
 from strided.errors import DumpError
-from strided.layout import BufferShape, Shape, TupleShape
-from strided.memory.buffers import Buffer, LiveRange, Source, unpadded_bytes_of
+from strided.layout import Shape, TupleShape
+from strided.layout.tuples import unbuffered
+from strided.memory.buffers import Buffer, LiveRange, Source, unpadded_bytes_of, usage_of
 from strided.memory.heap_trace import HeapTrace
 from strided.memory.liveness import Liveness
 from strided.memory.padding_bound import Slot, most_padding
@@ -151,60 +151,37 @@ def _slots(one: Allocation, clock: _Clock | None) -> list[_Held]:
 
 def _usage(held: Sequence[_Held], places: int) -> list[int]:
     """Bytes in use at each place; what has no live range is held throughout."""
-    fixed: dict[int, int] = {slot.allocation.index: slot.allocation.size for slot in held if not slot.is_heap}
-    changes = [0] * (places + 1)
-    changes[0] = sum(fixed.values())
-    for slot in held:
-        if slot.is_heap:
-            for start, stop, size in _periods(slot, places):
-                changes[start] += size
-                changes[stop + 1] -= size
+    fixed = sum({slot.allocation.index: slot.allocation.size for slot in held if not slot.is_heap}.values())
+    usage = usage_of((period for slot in held if slot.is_heap for period in _periods(slot, places)), places)
     # Live ranges may be too long by a little: no more is in use than there is.
     total = sum({slot.allocation.index: slot.allocation.size for slot in held}.values())
-    return [min(total, use) for use in accumulate(changes[:-1])]
+    return [min(total, fixed + use) for use in usage]
 
 
-def _periods(slot: _Held, places: int) -> list[tuple[int, int, int]]:
+def _periods(slot: _Held, places: int) -> list[tuple[LiveRange, int]]:
     """When a slot is in use, and how many bytes of it; values that are in use together count once."""
-    found: list[tuple[int, int, int]] = []
+    found: list[tuple[LiveRange, int]] = []
     lives = ((r or LiveRange(0, places - 1), value.size) for r, value in zip(slot.ranges, slot.values, strict=True))
     for (start, stop), size in sorted(lives):
-        if found and start <= found[-1][1]:
-            first, last, most = found[-1]
-            found[-1] = (first, max(last, stop), max(most, size))
+        if found and start <= found[-1][0].stop:
+            (first, last), most = found[-1]
+            found[-1] = (LiveRange(first, max(last, stop)), max(most, size))
         else:
-            found.append((start, stop, size))
+            found.append((LiveRange(start, stop), size))
     return found
 
 
 def _buffer(slot: _Held, place: int | None, clock: _Clock | None, instructions: dict[str, Instruction]) -> Buffer:
-    one = slot.allocation
-    value = _largest(slot.values)
-    size = slot.size
-    is_at_peak, other = not one.is_thread_local, None
-    live = None
-    if clock is not None and clock.schedule and not one.is_thread_local:
-        known = [r for r in slot.ranges if r is not None]
-        if known:
-            live = LiveRange(min(r.start for r in known), max(r.stop for r in known))
-        elif not slot.is_heap:
-            live = LiveRange(0, len(clock.schedule) - 1)
-        if slot.is_heap and place is not None:
-            lives = zip(slot.values, slot.ranges, strict=True)
-            at_peak = _largest([v for v, r in lives if r is None or r.start <= place <= r.stop])
-            is_at_peak = at_peak is not None
-            if at_peak is not None and at_peak is not value:
-                other = at_peak.size, _unpadded(at_peak)
-    shape = None if value is None else value.shape
+    one, value, size = slot.allocation, _largest(slot.values), slot.size
     named = value
     if one.parameter_number is not None:  # an argument that is donated keeps its name; its value is the first
         named = min(slot.values, key=lambda v: v.id, default=None)
-    instruction = None if named is None else instructions.get(named.name)
-    source = Source()
-    if named is not None and instruction is not None:
-        source = source_of(instruction, named.index or ())
-    if one.parameter_number is not None and not source.argument:
-        source = Source(argument=plain_name(named.name) if named else f"parameter {one.parameter_number}")
+    at_peak, is_at_peak = value, not one.is_thread_local
+    if slot.is_heap and place is not None:
+        lives = zip(slot.values, slot.ranges, strict=True)
+        at_peak = _largest([v for v, r in lives if r is None or r.start <= place <= r.stop])
+        is_at_peak = at_peak is not None
+    shape = None if value is None else value.shape
     return Buffer(
         name=named.label if named is not None else f"allocation {one.index}",
         kind=_kind(one),
@@ -213,11 +190,30 @@ def _buffer(slot: _Held, place: int | None, clock: _Clock | None, instructions: 
         shape=shape,
         shapes=() if shape is None else (shape,),
         is_explained=value is not None,
-        live=live,
+        live=_live(slot, clock),
         is_at_peak=is_at_peak,
-        source=source,
-        other_at_peak=other,
+        source=_source(one, named, instructions),
+        other_at_peak=None if at_peak is None or at_peak is value else (at_peak.size, _unpadded(at_peak)),
     )
+
+
+def _live(slot: _Held, clock: _Clock | None) -> LiveRange | None:
+    """When a slot is in use, from the first of its values to the last."""
+    if clock is None or not clock.schedule or slot.allocation.is_thread_local:
+        return None
+    known = [r for r in slot.ranges if r is not None]
+    if known:
+        return LiveRange(min(r.start for r in known), max(r.stop for r in known))
+    return None if slot.is_heap else LiveRange(0, len(clock.schedule) - 1)
+
+
+def _source(one: Allocation, named: Value | None, instructions: dict[str, Instruction]) -> Source:
+    """Who made the value that names a buffer; of an argument always which one it is."""
+    instruction = None if named is None else instructions.get(named.name)
+    found = Source() if named is None or instruction is None else source_of(instruction, named.index or ())
+    if one.parameter_number is None or found.argument:
+        return found
+    return Source(argument=plain_name(named.name) if named else f"parameter {one.parameter_number}")
 
 
 def _largest(values: Sequence[Value]) -> Value | None:
@@ -235,7 +231,7 @@ def _unpadded(value: Value) -> int:
     shape = value.shape
     if isinstance(shape, TupleShape):
         return min(value.size, unpadded_bytes_of(shape, value.size))
-    shape = shape.shape if isinstance(shape, BufferShape) else shape
+    shape = unbuffered(shape)
     if not isinstance(shape, Shape) or shape.layout is None or value.kind == "unknown":
         return value.size
     return min(value.size, unpadded_bytes_of(shape, value.size))

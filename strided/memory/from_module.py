@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import accumulate, islice
+from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from strided.dumps.buffer_assignment.values import label_of
 from strided.errors import LayoutError, StridedError
-from strided.escape import some
-from strided.layout import UNBOUNDED, BufferShape, Shape
-from strided.memory.buffers import Buffer, LiveRange
+from strided.layout import UNBOUNDED, Shape
+from strided.layout.tuples import unbuffered
+from strided.memory.buffers import Buffer, LiveRange, usage_of
 from strided.memory.handing_on import SAME_VALUE
 from strided.memory.liveness import Index, Liveness, Member
 from strided.memory.provenance import source_of
 from strided.memory.report import MemoryReport, name_of_space
 from strided.tpu.default_layout import default_layout
+from strided.wording import some
 
 if TYPE_CHECKING:
     from strided.dumps.hlo import Instruction, Module
@@ -36,46 +37,33 @@ class _Best(NamedTuple):
     shape: Shape
 
 
+class _Sized(NamedTuple):
+    """A value in one memory space, when it is in use, and its largest form."""
+
+    members: Sequence[Member]
+    live: LiveRange
+    best: _Best
+
+
 def report_from_module(module: Module, space: int, generation: str | None) -> MemoryReport:
     """The report of one memory space."""
     liveness = Liveness(module)
     results = {i.name for i in (*module.results, module.entry.root)}
-    found = []
-    places = len(liveness.schedule)
-    changes = [0] * (places + 1)
-    whole = 0
+    found: list[_Sized] = []
     unsized: list[str] = []
     for members, live in liveness.values():
-        best = _largest(members, space, generation)
-        if best is not None:
-            found.append((members, live, best))
-            changes[live.start] += best.size
-            changes[live.stop + 1] -= best.size
-            whole += best.size
+        if (best := _largest(members, space, generation)) is not None:
+            found.append(_Sized(members, live, best))
         else:
             unsized += islice(_unsized(members, space), 1)
-    usage = list(accumulate(changes[:-1]))
-    is_ordered = module.is_scheduled
-    peak = max(usage, default=0) if is_ordered else whole
-    place = usage.index(peak) if is_ordered and usage else None
-    buffers = []
-    for members, live, best in found:
-        is_at_peak = not is_ordered or (place is not None and live.start <= place <= live.stop)
-        buffers.append(_buffer(members, best, live if is_ordered else None, is_at_peak, results))
-    notes = [
-        "HLO alone has no compiler's total: this is the sum of the values in use at once, a bound without gaps between "
-        "buffers and without tables of tuples"
-        if is_ordered
-        else "HLO alone has no compiler's total, and this module no order: this is the sum of all its values; "
-        "before optimisation the compiler's total may be many times as much"
-    ]
-    if buffers and not any("T(" in str(b.shape) for b in buffers):
-        notes.append(
-            "its layouts have no tiles: it is not for TPU, or not yet optimised; --generation (in Python generation=) "
-            "counts it in the layouts of a TPU"
-        )
-    if unsized:
-        notes.append(f"values of unknown size are left out: {some(unsized)}")
+    if module.is_scheduled:
+        usage = usage_of(((one.live, one.best.size) for one in found), len(liveness.schedule))
+        peak = max(usage, default=0)
+        place = usage.index(peak) if usage else None
+        buffers = [_buffer(one, one.live, _is_at(place, one.live), results) for one in found]
+    else:
+        usage, peak, place = [], sum(one.best.size for one in found), None
+        buffers = [_buffer(one, None, True, results) for one in found]
     return MemoryReport(
         module=module.name,
         space=space,
@@ -85,11 +73,36 @@ def report_from_module(module: Module, space: int, generation: str | None) -> Me
         peak_at=None if place is None else liveness.schedule[place],
         padding_bytes=sum(b.wasted_bytes for b in buffers),
         buffers=tuple(buffers),
-        schedule=liveness.schedule if is_ordered else (),
-        usage=tuple(usage) if is_ordered else (),
+        schedule=liveness.schedule if module.is_scheduled else (),
+        usage=tuple(usage),
         bounds=frozenset(("total_bytes", "peak_bytes", "padding_bytes")),
-        notes=tuple(notes),
+        notes=tuple(_notes(found, unsized, is_ordered=module.is_scheduled)),
     )
+
+
+def _is_at(place: int | None, live: LiveRange) -> bool:
+    return place is not None and live.start <= place <= live.stop
+
+
+def _notes(found: Sequence[_Sized], unsized: Sequence[str], *, is_ordered: bool) -> Iterator[str]:
+    """What is to be known of the figures."""
+    if is_ordered:
+        yield (
+            "HLO alone has no compiler's total: this is the sum of the values in use at once, a bound without gaps "
+            "between buffers and without tables of tuples"
+        )
+    else:
+        yield (
+            "HLO alone has no compiler's total, and this module no order: this is the sum of all its values; "
+            "before optimisation the compiler's total may be many times as much"
+        )
+    if found and not any(one.best.shape.layout is not None and one.best.shape.layout.tiles for one in found):
+        yield (
+            "its layouts have no tiles: it is not for TPU, or not yet optimised; --generation (in Python generation=) "
+            "counts it in the layouts of a TPU"
+        )
+    if unsized:
+        yield f"values of unknown size are left out: {some(unsized)}"
 
 
 def _largest(members: Sequence[Member], space: int, generation: str | None) -> _Best | None:
@@ -109,7 +122,7 @@ def _largest(members: Sequence[Member], space: int, generation: str | None) -> _
 def _in_space(members: Sequence[Member], space: int) -> Iterator[tuple[Instruction, Index, Shape]]:
     """The members that are arrays in one memory space."""
     for instruction, index, whole in members:
-        shape = whole.shape if isinstance(whole, BufferShape) else whole
+        shape = unbuffered(whole)
         if isinstance(shape, Shape) and shape.layout is not None and shape.layout.memory_space == space:
             yield instruction, index, shape
 
@@ -121,9 +134,8 @@ def _unsized(members: Sequence[Member], space: int) -> Iterator[str]:
             yield f"{label_of(instruction.name, index or None)} {shape}"
 
 
-def _buffer(
-    members: Sequence[Member], best: _Best, live: LiveRange | None, is_at_peak: bool, results: set[str]
-) -> Buffer:
+def _buffer(value: _Sized, live: LiveRange | None, is_at_peak: bool, results: set[str]) -> Buffer:
+    members, best = value.members, value.best
     outer = [i for i, _, _ in members if i.computation.is_entry]
     parameters = [(i, place) for i, place, _ in members if i.computation.is_entry and i.opcode == "parameter"]
     maker, place = parameters[0] if parameters else (best.maker, best.place)

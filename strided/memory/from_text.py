@@ -8,15 +8,16 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from strided.errors import DumpError, StridedError
-from strided.escape import counted
-from strided.layout import BufferShape, Shape, TupleShape
+from strided.layout import Shape, TupleShape
 from strided.layout.parser import parse
-from strided.memory.buffers import Buffer, Source, size_text, unpadded_bytes_of
+from strided.layout.tuples import unbuffered
+from strided.memory.buffers import Buffer, Source, unpadded_bytes_of
 from strided.memory.explain_size import explanations
 from strided.memory.padding_bound import Slot, covered, most_padding
 from strided.memory.provenance import source_of
 from strided.memory.report import MemoryReport
 from strided.memory.usage_text import Row, Space, UsageText
+from strided.wording import counted, size_text
 
 if TYPE_CHECKING:
     from strided.dumps.hlo import Instruction, Module
@@ -142,7 +143,7 @@ def _stated(module: Module | None) -> Mapping[str, list[_Stated]]:
         shape = instruction.shape
         leaves = shape.leaves() if isinstance(shape, TupleShape) else [((), shape)]
         for _, leaf in leaves:
-            leaf = leaf.shape if isinstance(leaf, BufferShape) else leaf
+            leaf = unbuffered(leaf)
             if isinstance(leaf, Shape) and leaf.layout is not None and leaf.layout.tiles:
                 found[leaf.text(layout=False)].append(_Stated(leaf, instruction))
     return found

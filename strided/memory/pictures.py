@@ -11,8 +11,9 @@ from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING
 
 from strided.escape import visible
-from strided.memory.buffers import Buffer, size_text
+from strided.memory.buffers import Buffer
 from strided.pictures.svg_elements import HATCH, box, document, line, text
+from strided.wording import size_text
 
 if TYPE_CHECKING:
     from strided.memory.report import MemoryReport

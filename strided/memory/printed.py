@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from strided.escape import counted, visible
+from strided.escape import visible
 from strided.memory import pictures
-from strided.memory.buffers import Buffer, Cure, size_text
+from strided.memory.buffers import Buffer, Cure
 from strided.pictures.html import Section, card, picture, preformatted, table
+from strided.wording import counted, size_text, wrapped
 
 if TYPE_CHECKING:
     from strided.memory.report import MemoryReport
@@ -38,9 +38,9 @@ def report_text(report: MemoryReport, *, width: int = 80, top: int = 10) -> str:
         count = len(report.buffers) - len(shown)
         lines.append(f"... and {counted(count, 'buffer')} more, {size_text(rest)}")
     lines += [""] * bool(report.notes)
-    lines += [line for note in report.notes for line in _wrapped(f"- {note}", width, "  ")]
+    lines += [line for note in report.notes for line in wrapped(f"- {note}", width, whole_words=True)]
     # All but the figures comes from files.
-    return "\n".join(line for text in lines for line in _wrapped(visible(text), width, "    "))
+    return "\n".join(line for text in lines for line in wrapped(visible(text), width, "    ", whole_words=True))
 
 
 def _most_telling(report: MemoryReport) -> list[Buffer]:
@@ -95,14 +95,6 @@ def _first_cures(b: Buffer) -> list[Cure]:
     most = max((cure.saved_bytes for cure in b.cures), default=0)
     is_less = {id(cure): cure.saved_bytes < _ABOUT * most for cure in b.cures}
     return sorted(b.cures, key=lambda cure: (is_less[id(cure)], _EASE.index(cure.kind)))[:_CURES]
-
-
-def _wrapped(text: str, width: int, indent: str) -> list[str]:
-    if len(text) <= width:
-        return [text]
-    return textwrap.wrap(
-        text, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False, drop_whitespace=True
-    )
 
 
 def report_html(report: MemoryReport, *, top: int = 20) -> str:

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from strided.errors import DumpError
-from strided.escape import counted
 from strided.memory.buffers import Buffer
 from strided.memory.pictures import svg
 from strided.memory.printed import report_html, report_text
 from strided.runtime.given import at_least
+from strided.wording import counted
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

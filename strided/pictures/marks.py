@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import itertools
-import textwrap
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -15,6 +14,7 @@ import numpy.typing as npt
 
 from strided.pictures.folding import Counts, Folding, coarser, refolded
 from strided.pictures.svg_elements import COLOURS, box, document, line, text
+from strided.wording import wrapped
 
 #: Rows and columns of a map that can be drawn at any width: terminals show a coarser one.
 MOST_ROWS, MOST_COLUMNS = 48, 128
@@ -88,7 +88,7 @@ class MarkMap:
         keys = " ".join(f"{_SHADES[k]} {_SHADE_TEXT[k]}" for k in np.unique(shades))
         legend = f"a cell: {_cell_text(cells)} elements; {self.marked}: {keys}"
         legend += f"; {_FLAG} {self.flagged}" if flags.any() else ""
-        return "\n".join([*(each.rstrip() for each in lines), *textwrap.wrap(legend, max(20, width))])
+        return "\n".join([*(each.rstrip() for each in lines), *wrapped(legend, width, "")])
 
     def svg(self, title: str = "") -> str:
         """The map as SVG text; `title` is what screen readers say, and a tooltip.

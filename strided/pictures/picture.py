@@ -6,13 +6,12 @@ Lines are the edges of tiles.
 
 from __future__ import annotations
 
-import textwrap
-
 from strided.layout import UNBOUNDED, AnyShape, Shape
 from strided.layout.parser import any_shape, array_shape
 from strided.layout.sizes import has_addresses, sizes
 from strided.pictures.grid import ELISION, GAP, Axis, Grid, grid
 from strided.runtime.given import whole
+from strided.wording import wrapped
 
 PADDING = "·"
 
@@ -75,9 +74,7 @@ def captioned_picture(shape: AnyShape | str, *, width: int = 80, max_rows: int =
     if cells.fixed:
         fixed = ", ".join(map(str, cells.fixed))
         caption += f"; rows are dimension {cells.rows.dimension}, columns {cells.columns.dimension}; at 0 in {fixed}"
-    return "\n".join(
-        [*textwrap.wrap(caption, max(20, whole(width, "width"))), picture(shape, width=width, max_rows=max_rows)]
-    )
+    return "\n".join([*wrapped(caption, whole(width, "width"), ""), picture(shape, width=width, max_rows=max_rows)])
 
 
 def _text(cells: Grid) -> list[str]:

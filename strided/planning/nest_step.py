@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from strided.escape import counted
 from strided.planning.boxes import Axis, Box, Spans, bytes_of, divided
 from strided.planning.offset_tables import Tables, TaskRanges, boxes_of, length_of, nearness, pieces_of, tile_period_of
 from strided.runtime import limits
+from strided.wording import counted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from strided.escape import counted
 from strided.planning.block_stages import in_words, kept_of, stages_of
 from strided.planning.boxes import Box, Spans, room_of
 from strided.planning.nest_step import NestStep
 from strided.planning.offset_tables import TaskRanges, boxes_of, nearness
 from strided.planning.staging_blocks import StagingLayout
 from strided.planning.vector_step import VectorStep
+from strided.wording import counted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

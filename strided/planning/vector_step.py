@@ -10,12 +10,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from strided.escape import counted
 from strided.planning import vector_tables, vector_tasks
 from strided.planning.access_order import FREE_ROWS, PAGE_BYTES, outer_order, row_and_outer
 from strided.planning.axis_maps import AxisMap
 from strided.planning.boxes import LINE_BYTES, WORD_BITS, Axis, Box, Spans, bytes_of, cut, side_of
 from strided.planning.offset_tables import Tables, TaskRanges
+from strided.wording import counted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

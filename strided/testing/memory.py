@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from strided.memory.buffers import size_text
 from strided.memory.memory_report import memory_report
 from strided.memory.report import check_expansion
 from strided.runtime.given import at_least
+from strided.wording import size_text
 
 
 def assert_memory(

@@ -18,7 +18,6 @@ import numpy as np
 
 from strided import kernels
 from strided.addressing.address_map import AddressMap
-from strided.escape import counted
 from strided.planning.plan import PerElementStep, Plan, Step, plan_copy, plan_fill, refuse_misfit
 from strided.runtime import limits
 from strided.runtime.aliases import Bytes
@@ -41,6 +40,7 @@ from strided.transfer.region import (
     may_overlap,
     region_of_ndarray,
 )
+from strided.wording import counted
 
 __all__ = [
     "Region",

@@ -14,6 +14,7 @@ import strided as sd
 from strided.cli import main
 from strided.io.convert_file import write_arrays
 from tests import paths
+from tests.commands import run_command
 from tests.thinned import thinned
 
 SHAPE = "f32[16,256]{1,0:T(8,128)}"
@@ -33,11 +34,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
-    with pytest.raises(SystemExit) as ended:
-        main(["diff", *arguments])
-    out, err = capsys.readouterr()
-    assert isinstance(ended.value.code, int)
-    return ended.value.code, out, err
+    return run_command(capsys, "diff", *arguments)
 
 
 @pytest.mark.parametrize("operands", [("a.bin", SHAPE, "x.npy"), ("x.npy", "a.bin", SHAPE), ("a.bin", SHAPE, "a.bin")])

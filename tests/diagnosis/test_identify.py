@@ -15,10 +15,11 @@ import numpy as np
 import pytest
 
 import strided as sd
-from strided import cli, demo
+from strided import demo
 from strided.diagnosis.identification.levels import numbered
 from strided.inspect import Candidate, Identification, identify
 from tests.cases import RAW_BUFFERS
+from tests.commands import run_command
 from tests.diagnosis.campaign import buffer_of, ids, noise, smooth, weights
 from tests.paths import DATA
 from tests.thinned import thinned
@@ -544,9 +545,8 @@ def test_arguments_that_are_refused(tmp_path: Path) -> None:
 
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str]:
-    with pytest.raises(SystemExit) as ended:
-        cli.main(["identify", *arguments])
-    return int(str(ended.value.code)), "".join(capsys.readouterr())
+    code, *printed = run_command(capsys, "identify", *arguments)
+    return code, "".join(printed)
 
 
 def test_exit_codes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import pickle
 from pathlib import Path
 
 import numpy as np
@@ -163,6 +164,20 @@ def test_arrays_by_name(dump):
     with pytest.raises(KeyError, match="no array is named 'nothing'"):
         dump["nothing"]
     assert len(dump) == len(list(dump)) == len(set(dump))
+
+
+def test_pickles_hold_paths(folder, monkeypatch):
+    monkeypatch.chdir(folder)
+    dump = open_dump(".", mapped=False)
+    names, texts = list(dump), list(map(str, dump.programs))  # the snapshots are open
+    pickled = pickle.dumps([dump, *dump.programs])
+    monkeypatch.chdir("/")  # another process may stand elsewhere
+    again, *programs = pickle.loads(pickled)
+    assert (list(again), again.path) == (names, folder)
+    for name in names:
+        assert np.array_equal(np.asarray(again[name]), np.asarray(open_dump(folder)[name]))
+    assert list(map(str, programs)) == list(map(str, again.programs)) == texts
+    assert not any(program._mapped for program in (*programs, *again.programs))
 
 
 def test_only_text_names_an_array(dump):

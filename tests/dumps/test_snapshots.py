@@ -8,6 +8,7 @@ import io
 import json
 import mmap
 import os
+import pickle
 import re
 import subprocess
 import sys
@@ -219,6 +220,43 @@ def test_gzip_and_bytes():
     data = KINDS[0].read_bytes()
     for origin in (data, bytearray(data), memoryview(data), gzip.compress(data), np.frombuffer(data, np.uint8)):
         assert len(read_snapshot(origin).arguments) == 28
+
+
+@pytest.mark.parametrize("mapped", [True, False])
+def test_a_pickle_holds_the_path(mapped: bool, tmp_path: Path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    sd.write_snapshot("a.pb", [np.zeros(1000, np.int8), np.int8(2)], np.int8(3))
+    snapshot = sd.read_snapshot("a.pb", mapped=mapped)
+    assert len(snapshot.arguments) == 2
+    pickled = pickle.dumps(snapshot)
+    assert len(pickled) < 500 + len(str(tmp_path))
+    monkeypatch.chdir("/")  # another process may stand elsewhere
+    again = pickle.loads(pickled)
+    assert (again.path, again.form, int(again.results[0])) == (str(tmp_path / "a.pb"), snapshot.form, 3)
+    assert isinstance(again._view, memoryview) is mapped
+    os.remove(tmp_path / "a.pb")
+    with pytest.raises(FileNotFoundError, match=r"a\.pb"):
+        pickle.loads(pickled)
+
+
+@pytest.mark.parametrize("form", [None, "HloSnapshot"])
+def test_a_pickle_of_bytes_holds_them(form: str | None):
+    file = io.BytesIO()
+    sd.write_snapshot(file, [np.int8([1, 2])], np.int8(3))
+    snapshot = sd.read_snapshot(gzip.compress(file.getvalue()), form=form)
+    again = pickle.loads(pickle.dumps(snapshot))
+    assert (again.path, again.form, again.arguments[0].tolist()) == (None, snapshot.form, [1, 2])
+
+
+def test_a_pickle_keeps_the_limit_of_compressed_contents(tmp_path: Path):
+    path = tmp_path / "a.pb.gz"
+    file = io.BytesIO()
+    sd.write_snapshot(file, [np.zeros(1000, np.int8)], np.int8(3))
+    path.write_bytes(gzip.compress(file.getvalue()))
+    pickled = pickle.dumps(sd.read_snapshot(path, max_bytes=5000))
+    path.write_bytes(gzip.compress(file.getvalue() + bytes(5000)))
+    with pytest.raises(DumpError, match="expand to more than 5000 bytes"):
+        pickle.loads(pickled)
 
 
 def test_a_module_is_read_when_it_is_asked_for():

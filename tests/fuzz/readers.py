@@ -333,7 +333,6 @@ def ask_assignment(assignment: Any) -> None:
     for value in assignment.values[:_ASKED]:
         shown(str(value))
         assert value.problem is None or value.array_shape is None
-        _ = value.is_explained
     images = {one.index: bytes(min(max(one.size, 0), 4096)) for one in assignment.allocations[:_ASKED]}
     with refusing():
         arrays = assignment.open(images)

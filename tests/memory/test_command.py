@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 
 import strided as sd
 from strided import cli
+from tests.commands import run_command
 from tests.memory.test_reports import HLO, MATMUL, MEMORY, text_of
 
 Run = Callable[..., tuple[int, str, str]]
@@ -21,13 +23,7 @@ def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> 
     """Runs `strided memory`: exit code, standard output and error."""
     monkeypatch.setenv("COLUMNS", "80")
 
-    def ran(*arguments: object) -> tuple[int, str, str]:
-        with pytest.raises(SystemExit) as ended:
-            cli.main(["memory", *map(str, arguments)])
-        assert isinstance(ended.value.code, int)
-        return ended.value.code, *capsys.readouterr()
-
-    return ran
+    return partial(run_command, capsys, "memory")
 
 
 def test_one_program_in_several_files_is_one_report(run: Run) -> None:

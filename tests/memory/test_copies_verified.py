@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 import strided as sd
-from strided import cli
 from strided.memory import ahead_of_time
 from strided.memory.copies import LayoutCopies, verify
+from tests.commands import run_command
 from tests.copies_samples import RecordedCompiler, case, compiled_as, layouts_asked_for
 
 #: The cures of each program: whose, their layout, and the bytes that all copies move without and with it.
@@ -164,9 +164,7 @@ def dump(tmp_path: Path) -> Path:
 
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
-    with pytest.raises(SystemExit) as ended:
-        cli.main(["copies", *map(str, arguments)])
-    return int(ended.value.code or 0), *capsys.readouterr()
+    return run_command(capsys, "copies", *arguments)
 
 
 def test_the_command_prints_the_report(dump, capsys, monkeypatch):

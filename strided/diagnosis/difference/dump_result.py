@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from strided.diagnosis.difference.result import Difference
-from strided.escape import counted, visible
+from strided.escape import visible
 from strided.pictures.html import Section, card, preformatted
 from strided.runtime.given import whole
+from strided.wording import counted, wrapped
 
 #: Names, snapshots and values that a report shows.
 _SHOWN = 20
@@ -123,8 +123,7 @@ class DumpDifference:
         width = whole(width, "width")
         lines = []
         for line in self._lines():
-            indent = " " * (len(line) - len(line.lstrip()) + 2)
-            lines += textwrap.wrap(visible(line), max(20, width), subsequent_indent=indent) or [""]
+            lines += wrapped(visible(line), width)
         if self.first is not None and self.first.difference is not None:
             lines += ["", self.first.difference.text(width)]
         return "\n".join(lines)

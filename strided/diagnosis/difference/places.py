@@ -20,6 +20,7 @@ from strided.diagnosis.difference.operands import Operand, Points, Shards
 from strided.diagnosis.difference.result import Pattern
 from strided.diagnosis.difference.tally import Tally
 from strided.layout import Layout, Shape
+from strided.layout.sizes import tile_of
 from strided.layout.validation import INT64_MAX
 
 #: The part of the mismatches that must lie in the places that are named.
@@ -295,7 +296,7 @@ def _tile_kinds(tiled: Shape) -> Iterator[_Kind]:
     layout, shape = tiled.layout, tiled.dimensions
     assert layout is not None
     tile = layout.tiles[0].dimensions
-    sizes = dict(zip(layout.minor_to_major, reversed(tile), strict=False))
+    sizes = tile_of(tiled)
     tiles = tuple(_Cut(sizes.get(k, 1)) for k in range(tiled.rank))
     members = 32 // tiled.element_bits
     if len(tile) == 1:

@@ -22,9 +22,9 @@ from strided.diagnosis.difference.scan import scan
 from strided.diagnosis.difference.tally import Tally
 from strided.diagnosis.difference.values import Mask, Tolerance, are_equal
 from strided.errors import LayoutError, UnsupportedError
-from strided.escape import counted
 from strided.layout import Layout, Shape, Tile
 from strided.tpu import default_layout
+from strided.wording import counted
 
 Numbers = npt.NDArray[np.int64]
 #: Where in a the elements at some indices come from, and which of these places exist.

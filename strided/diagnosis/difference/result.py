@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 
-from strided.escape import counted
 from strided.pictures.html import Section, card, picture, table
 from strided.pictures.marks import MarkMap
 from strided.runtime.given import whole
+from strided.wording import counted, wrapped
 
 #: What the mismatches of a report are called.
 _HEADS = ("index", "a", "b", "byte of a", "byte of b")
@@ -189,7 +188,7 @@ class Difference:
     def _paragraphs(self, width: int) -> Iterator[str]:
         for name, words in self._facts():
             first, further = _INDENTS.get(name, ("", ""))
-            yield from textwrap.wrap(words, max(20, width), initial_indent=first, subsequent_indent=further)
+            yield from wrapped(first + words, width, further)
 
     def _facts(self) -> Iterator[tuple[str, str]]:
         """What there is to say, each with a name."""

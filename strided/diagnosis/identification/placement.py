@@ -10,7 +10,7 @@ import numpy.typing as npt
 from strided.diagnosis.identification.candidates import HEADERS, Reading
 from strided.diagnosis.identification.evidence import Evidence
 from strided.diagnosis.identification.sampling import Source
-from strided.escape import counted
+from strided.wording import counted
 
 #: The most that unexplained bytes say, in nats.
 _MOST = 2000.0

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import textwrap
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
-from strided.escape import counted
 from strided.layout import Shape
 from strided.pictures.html import Section, card, table
 from strided.runtime.given import whole
+from strided.wording import counted, wrapped
 
 Verdict: TypeAlias = Literal["certain", "likely", "tied", "none"]
 
@@ -93,13 +92,13 @@ class Candidate:
     def text(self, width: int) -> str:
         """Lines of at most `width` columns; a shape is never broken."""
         place, width = f"  ({self.place})" if self.place else "", whole(width, "width")
-        lines = _wrapped(f"{self.score:5.2f}  {self.shape}{place}", width, "       ")
+        lines = wrapped(f"{self.score:5.2f}  {self.shape}{place}", width, " " * 7, whole_words=True)
         if self.ties:
             shown = ", ".join(map(str, self.ties[:_SHOWN_TIES]))
             more = f" and {len(self.ties) - _SHOWN_TIES} more" if len(self.ties) > _SHOWN_TIES else ""
-            lines += _wrapped(f"       same values: {shown}{more}", width, "         ")
+            lines += wrapped(f"       same values: {shown}{more}", width, whole_words=True)
         for sentence in self.evidence:
-            lines += _wrapped(f"       {sentence}", width, "         ")
+            lines += wrapped(f"       {sentence}", width, whole_words=True)
         return "\n".join(lines)
 
 
@@ -138,9 +137,9 @@ class Identification:
     def text(self, width: int = 80) -> str:
         """The result in lines of at most `width` columns."""
         width = whole(width, "width")
-        lines = _wrapped(f"{self.verdict}: {_WORDS[self.verdict]}", width, "  ")
+        lines = wrapped(f"{self.verdict}: {_WORDS[self.verdict]}", width, whole_words=True)
         for note in self.notes:
-            lines += _wrapped(f"  {note}", width, "    ")
+            lines += wrapped(f"  {note}", width, whole_words=True)
         for number, candidate in enumerate(self.candidates):
             shown = (
                 candidate
@@ -169,9 +168,3 @@ class Identification:
         listed = table(("score", "shape", "evidence", "same values"), rows)
         facts = [(self.verdict, _WORDS[self.verdict]), *(("", note) for note in self.notes)]
         return card("Identification", "", facts, [Section("candidates", listed, is_open=True)])
-
-
-def _wrapped(text: str, width: int, indent: str) -> list[str]:
-    return textwrap.wrap(
-        text, width, subsequent_indent=indent, drop_whitespace=True, break_on_hyphens=False, break_long_words=False
-    )

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from strided.escape import counted
 from strided.pictures.html import Section, card, picture, table
 from strided.pictures.marks import MarkMap
 from strided.runtime.given import whole
+from strided.wording import counted, wrapped
 
 #: Lines of padding that are named as equal to lines of data.
 _SHOWN_MATCHES = 3
@@ -189,20 +188,14 @@ class Padding:
     def text(self, width: int = 80) -> str:
         """The report, in lines of at most `width` columns."""
         width = whole(width, "width")
-        lines = textwrap.wrap(self.shape, width, break_on_hyphens=False)
+        lines = wrapped(self.shape, width, "")
         rows = [
             ("padding", self._size),
             ("verdict", self.verdict),
         ]
         rows += [("" if k else "regions", str(region)) for k, region in enumerate(self.regions)]
         for label, words in rows:
-            lines += textwrap.wrap(
-                words,
-                max(24, width),
-                initial_indent=f"  {label:<8}",
-                subsequent_indent=" " * 12,
-                break_on_hyphens=False,
-            )
+            lines += wrapped(f"  {label:<8}{words}", width, " " * 12)
         return "\n".join([*lines, *self._picture(width)])
 
     def _picture(self, width: int) -> Iterator[str]:

@@ -24,9 +24,9 @@ from strided.dumps.buffer_assignment.text import HEADER, read_assignment_text
 from strided.dumps.buffer_assignment.values import Allocation, Value
 from strided.dumps.source import BYTE_ORDER_MARK, is_text, naming_in_dump_errors, open_source
 from strided.errors import DumpError, UnsupportedError
-from strided.escape import counted
 from strided.runtime.given import string
 from strided.runtime.lazy import lazy
+from strided.wording import counted
 
 #: Rows that a printed assignment shows; the rest is counted.
 _SHOWN = 20

@@ -12,10 +12,11 @@ from strided.arrays.layout_array import LayoutArray
 from strided.dumps.buffer_assignment.values import Allocation, Value
 from strided.dumps.source import open_source
 from strided.errors import DumpError, StridedError
-from strided.escape import counted, some, visible
+from strided.escape import visible
 from strided.runtime.aliases import Bytes
 from strided.runtime.given import whole
 from strided.runtime.lazy import lazy
+from strided.wording import counted, some
 
 
 class ImageArrays(Mapping[str, LayoutArray]):

@@ -23,8 +23,9 @@ from functools import lru_cache
 
 from strided.errors import NotationError, UnsupportedError
 from strided.escape import visible
-from strided.layout import AnyShape, BufferShape, Layout, Shape, Tile, TupleShape
+from strided.layout import AnyShape, Layout, Shape, Tile, TupleShape
 from strided.layout.parser import parse
+from strided.layout.tuples import unbuffered
 from strided.runtime.given import whole
 
 #: Kinds of values that can be read.
@@ -37,9 +38,6 @@ FLAGS = {
     "maybe-live-out": "maybe_live_out",
     "preallocated-temp": "is_preallocated_temp",
 }
-
-#: Size of a tuple's table: bytes of a pointer, and what the whole is rounded up to.
-_POINTERS = ((8, 1), (4, 32), (4, 512), (4, 1024))
 
 #: The tile of 32-bit arrays on TPU, which the text may leave out.
 _USUAL_TILE = Tile((8, 128))
@@ -107,7 +105,7 @@ class Value:
             return "unknown"
         if isinstance(shape, TupleShape):
             return "tuple"
-        shape = shape.shape if isinstance(shape, BufferShape) else shape
+        shape = unbuffered(shape)
         if shape.layout is None:
             return shape.element_type
         try:
@@ -123,16 +121,6 @@ class Value:
             return "element"
         prefix = layout.dynamic_shape_metadata_prefix_bytes
         return "dynamic" if prefix > 0 and self.size == needed + prefix else "mismatch"
-
-    @property
-    def is_explained(self) -> bool:
-        """Whether a known rule explains its size by its shape."""
-        kind, shape = self.kind, self.shape
-        if kind == "tuple" and isinstance(shape, TupleShape):
-            return any(self.size == -(-len(shape) * pointer // unit) * unit for pointer, unit in _POINTERS)
-        if kind == "token":
-            return self.size == 0
-        return kind in READABLE or (kind == "mismatch" and isinstance(shape, Shape) and bool(self._why(shape)))
 
     @property
     def problem(self) -> str | None:
@@ -164,7 +152,7 @@ class Value:
     def array_shape(self) -> Shape | None:
         """The shape by which its bytes are read; None if there is a `problem`."""
         kind, shape = self.kind, self.shape
-        shape = shape.shape if isinstance(shape, BufferShape) else shape
+        shape = unbuffered(shape)
         if kind not in READABLE or not isinstance(shape, Shape) or shape.layout is None:
             return None
         if kind == "element":  # one element lies first, whatever the tiles

@@ -10,6 +10,7 @@ import stat
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -17,9 +18,10 @@ from strided.dumps.detect import READERS, recognise
 from strided.dumps.directory.names import DumpName, parse_name, with_modules
 from strided.dumps.directory.programs import UNREADABLE, DumpFile, Program, reason_of
 from strided.errors import DumpError
-from strided.escape import counted, some, visible
+from strided.escape import visible
 from strided.files.regular import shorten_name
 from strided.runtime.lazy import lazy
+from strided.wording import counted, some
 
 __all__ = ["Dump", "DumpFile", "Program", "open_dump"]
 
@@ -37,6 +39,8 @@ class Dump(Mapping[str, Any]):
     Programs that share a name are told apart by number: ``jit_f#4``. A parameter's name works for its value, and an end
     that only one name has works for the whole: ``dump["result1"]``.
 
+    A pickle of it holds the path, and the folder is opened again.
+
     Attributes
     ----------
     path : Path
@@ -47,7 +51,7 @@ class Dump(Mapping[str, Any]):
     """
 
     def __init__(self, path: Path, files: list[DumpFile], *, mapped: bool = True) -> None:
-        self.path = path
+        self.path, self._mapped = path, mapped
         self.others = tuple(file for file in files if file.name is None)
         named = [(file, file.name) for file in files if file.name is not None]
         groups: dict[_Key, list[DumpFile]] = {}
@@ -58,6 +62,9 @@ class Dump(Mapping[str, Any]):
             Program(name, None if number < 0 else number, time, tuple(own), mapped=mapped)
             for (time, number, name), own in sorted(_adopted(groups).items())
         )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return partial(open_dump, mapped=self._mapped), (self.path.absolute(),)
 
     @lazy
     def labels(self) -> dict[str, Program]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +18,9 @@ from strided.dumps.snapshots.format import UNOPTIMIZED
 from strided.dumps.snapshots.snapshot import Snapshot, Values, read_snapshot
 from strided.dumps.source import lines_of, open_head
 from strided.errors import DumpError, UnsupportedError
-from strided.escape import counted, some, visible
+from strided.escape import visible
 from strided.runtime.lazy import lazy
+from strided.wording import counted, some
 
 #: Bytes of a module's text in which its header is looked for.
 _HEADER_BYTES = 1 << 16
@@ -70,7 +72,7 @@ class DumpFile:
 
 
 class Program:
-    """One module of a dump, with everything that was written about it.
+    """One module of a dump, with everything that was written about it. A pickle holds the paths of its files.
 
     Attributes
     ----------
@@ -86,6 +88,14 @@ class Program:
     ) -> None:
         self.name, self.number, self.time, self.files = name, number, time, files
         self._mapped = mapped
+
+    def anew(self) -> Program:
+        """The same program with nothing of it read: what is read of it is freed with it."""
+        return Program(self.name, self.number, self.time, self.files, mapped=self._mapped)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        files = tuple(replace(file, path=file.path.absolute()) for file in self.files)
+        return partial(Program, mapped=self._mapped), (self.name, self.number, self.time, files)
 
     @property
     def label(self) -> str:
@@ -117,6 +127,11 @@ class Program:
         """The module before optimisation, from its file or a snapshot; None if there is neither."""
         file = self._module_file(final=False)
         return self._module_of_a_run(is_unoptimized=True) if file is None else read_hlo(file.path)
+
+    @property
+    def latest_module(self) -> Module | None:
+        """The module after all optimisations, or else the one before; None if there is neither."""
+        return self.module or self.module_before
 
     def _module_of_a_run(self, *, is_unoptimized: bool) -> Module | None:
         for _, snapshot in self._opened[0]:
@@ -197,7 +212,7 @@ class Program:
                 counts = {name: int(count) for name, count in _COUNT.findall(head)}
                 return counts.get("replica_count", 1) * counts.get("num_partitions", 1)
         try:
-            module = self.module or self.module_before
+            module = self.latest_module
         except UNREADABLE:
             return None
         return None if module is None else module.replica_count * module.num_partitions

@@ -20,7 +20,6 @@ from strided.dumps.hlo.statements import (
     LineGroups,
     end_of,
     next_body,
-    opening_behind,
     opening_of,
     split_statements,
 )
@@ -96,13 +95,9 @@ class ComputationReader:
                 position += 1
             elif not line.strip():
                 position += 1
-            elif (behind := opening_behind(line)) is not None:
-                attributes, place = behind
-                self._add(opening, found, attributes, first)
-                return self._groups.go_on(position, place)
             elif (end := end_of(line)) is not None:
-                self._add(opening, found, end, first)
-                return position + 1
+                self._add(opening, found, end.attributes, first)
+                return position + 1 if end.opening is None else self._groups.go_on(position, end.opening)
             elif not line[0].isspace() and (opening_of(line) or "").strip():
                 self.leave(first, "a computation without a closing brace")
                 self._add(opening, found, {}, first)

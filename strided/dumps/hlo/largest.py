@@ -8,7 +8,8 @@ from typing import Any
 
 from strided.dumps.hlo.header import index_text
 from strided.errors import LayoutError
-from strided.layout import BufferShape, Shape, TupleShape
+from strided.layout import Shape, TupleShape
+from strided.layout.tuples import unbuffered
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +85,7 @@ def _values(instruction: Any) -> Iterator[Value]:
 
 
 def _value(name: str, opcode: str, shape: Any) -> Iterator[Value]:
-    array = shape.shape if isinstance(shape, BufferShape) else shape
+    array = unbuffered(shape)
     if not isinstance(array, Shape) or array.layout is None:
         return
     try:

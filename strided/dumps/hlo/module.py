@@ -21,10 +21,11 @@ from strided.dumps.hlo.largest import largest
 from strided.dumps.hlo.proto_header import ProtoHeader
 from strided.dumps.hlo.text_header import TextHeader
 from strided.errors import DumpError, DumpWarning, warn
-from strided.escape import counted, visible
+from strided.escape import visible
 from strided.layout import AnyShape, Layout, parser
 from strided.runtime.given import string, whole
 from strided.runtime.lazy import lazy
+from strided.wording import counted
 
 #: Rows shown of each table of a printed module; the rest are counted.
 _SHOWN = 12

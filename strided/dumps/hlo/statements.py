@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from strided.dumps.hlo.lexer import Gatherer, closing, read_attributes, single_end, skip_space, trimmed
 from strided.dumps.hlo.text_instruction import (
@@ -57,27 +58,30 @@ def opening_of(line: str) -> str | None:
     return line[:-1].rstrip() if not rest or (rest[0] == "(" and "->" in rest) else None
 
 
-def end_of(line: str) -> dict[str, str] | None:
-    """The attributes after the brace that ends a computation; None if the line is something else."""
-    text = line.lstrip()
-    if not text.startswith("}"):
-        return None
-    attributes, end = read_attributes(text, 1)
-    return attributes if not trimmed(text[end:]) else None
+class End(NamedTuple):
+    """The attributes after the brace that ends a computation, and where another one opens on its line, if one does."""
+
+    attributes: dict[str, str]
+    opening: int | None
 
 
-def opening_behind(line: str) -> tuple[dict[str, str], int] | None:
-    """What ends a computation on a line on which another one opens: its attributes, and where the other begins.
+def end_of(line: str) -> End | None:
+    """What follows the brace that ends a computation; None if the line is something else.
 
-    >>> opening_behind('}, execution_thread="t" ENTRY e {')
-    ({'execution_thread': '"t"'}, 24)
+    >>> end_of('}, execution_thread="t"')
+    End(attributes={'execution_thread': '"t"'}, opening=None)
+    >>> end_of('}, execution_thread="t" ENTRY e {')
+    End(attributes={'execution_thread': '"t"'}, opening=24)
     """
     start = indent_of(line)
     if not line.startswith("}", start):
         return None
     attributes, end = read_attributes(line, start + 1, single_end)
     end = skip_space(line, end)
-    return (attributes, end) if (opening_of(line[end:]) or "").strip() else None
+    if (opening_of(line[end:]) or "").strip():
+        return End(attributes, end)
+    attributes, end = read_attributes(line, start + 1)  # nothing opens: a last value takes all of the line
+    return None if trimmed(line[end:]) else End(attributes, None)
 
 
 def indent_of(line: str) -> int:

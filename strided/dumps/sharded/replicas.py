@@ -12,8 +12,8 @@ import numpy.typing as npt
 
 from strided.arrays.layout_array import LayoutArray
 from strided.dumps.sharding.sharding import Index
-from strided.escape import counted
 from strided.runtime.threads import get_num_threads, run
+from strided.wording import counted
 
 Array = npt.NDArray[Any]
 

@@ -15,11 +15,11 @@ from strided.arrays.layout_array import LayoutArray, map_array
 from strided.dumps.sharded.replicas import ReplicaReport, compare_tiles
 from strided.dumps.sharding.sharding import DeviceSlices, Index, Sharding
 from strided.errors import DumpError, LayoutError, UnsupportedError
-from strided.escape import counted
 from strided.layout import Layout, Shape
 from strided.layout.element_types import element_type_of_dtype
 from strided.layout.parser import layout_of
 from strided.transfer.region import Cell, cells_of
+from strided.wording import counted
 
 
 class ShardedArray(GridArray):

@@ -16,6 +16,7 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any, TypeVar, overload
 
 from strided.dumps.hlo import read_hlo
@@ -28,9 +29,10 @@ from strided.dumps.protobuf.wire import Field
 from strided.dumps.snapshots.format import FORMS, SNAPSHOT, Outline, form_of, read_outline
 from strided.dumps.source import Origin, naming_in_dump_errors, open_view, refuse_truncated
 from strided.errors import DumpError
-from strided.escape import counted, some, visible
+from strided.escape import visible
 from strided.layout import AnyShape, TupleShape
 from strided.runtime.lazy import lazy
+from strided.wording import counted, some
 
 _CRASHED = "the run did not finish: XLA writes a snapshot before the run without a result, and again after it"
 _DONATED = "the run did not finish, or it did and XLA could not read its donated arguments again to write the result"
@@ -129,6 +131,8 @@ class Values(Sequence[Any]):
 class Snapshot:
     """One snapshot, made by `read_snapshot`.
 
+    A pickle of it holds the path, and the file is read again; of bytes, it holds them.
+
     Attributes
     ----------
     path : str or None
@@ -139,9 +143,16 @@ class Snapshot:
         Where it ran; most writers leave it empty.
     """
 
-    def __init__(self, path: str | None, outline: Outline, view: View) -> None:
+    def __init__(self, path: str | None, outline: Outline, view: View, max_bytes: int | None = None) -> None:
         self.path, self.form, self.platform = path, outline.form, outline.platform
-        self._outline, self._view = outline, view
+        self._outline, self._view, self._max_bytes = outline, view, max_bytes
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        if self.path is None:
+            return partial(read_snapshot, bytes(self._view), form=self.form), ()
+        mapped = isinstance(self._view, memoryview)
+        again = partial(read_snapshot, form=self.form, max_bytes=self._max_bytes, mapped=mapped)
+        return again, (os.path.abspath(self.path),)
 
     def _check(self) -> None:
         refuse_truncated(self._view, self.path)
@@ -361,7 +372,7 @@ def read_snapshot(
         guess = form or form_of(view)
         if guess is None:
             raise _unknown(view)
-        return Snapshot(path, read_outline(view, guess), view)
+        return Snapshot(path, read_outline(view, guess), view, max_bytes)
 
 
 def _unknown(view: View) -> DumpError:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 from strided.dumps.hlo import Instruction
 from strided.dumps.hlo.instruction import ComputationLike
-from strided.escape import counted, visible
+from strided.escape import visible
 from strided.layout import AnyShape, Layout, Shape
 from strided.pictures.html import Section, card, table
 from strided.runtime.given import whole
+from strided.wording import counted, wrapped
 
 #: What the attributes of a copy are called in a table.
 _HEADS = ("share", "bytes", "times", "copy", "before", "after", "cause", "cure")
@@ -195,7 +195,7 @@ class LayoutCopy:
         lines = [f"{self.instruction.name}{inside}: {self._amount()}"]
         lines += [f"{self.before} -> {self.after}", f"cause: {self.cause}"]
         lines += [f"cure ({self.cure.evidence}): {self.cure.advice}"] if self.cure else []
-        first, *others = (_wrapped(visible(line), width - len(indent) - 2) for line in lines)
+        first, *others = (_lines(visible(line), width - len(indent) - 2) for line in lines)
         code = [f"  {self.cure.format}"] if self.cure else []  # in one piece, to be copied
         below = [*(part for other in others for part in other), *code]
         return f"\n{indent}  ".join(["\n".join(first), *below])
@@ -264,7 +264,7 @@ class LayoutCopies(tuple[LayoutCopy, ...]):
         passes, top, width = self.passes, whole(top, "top"), whole(width, "width")
         inside = sum(not copy.materialized for copy in self)
         parts = [
-            "\n".join(_wrapped(self._title(), width)),
+            "\n".join(wrapped(self._title(), width, "", whole_words=True)),
             *(f"{n}. {copy.text(width=width, indent='   ')}" for n, copy in enumerate(passes[:top], 1)),
         ]
         if len(passes) > top:
@@ -272,7 +272,7 @@ class LayoutCopies(tuple[LayoutCopy, ...]):
             parts.append(f"{counted(len(passes) - top, 'more copy', 'more copies')}: {rest:,} bytes")
         if inside:
             apart = f"{inside} more inside fusions that do more: no pass through memory of their own"
-            parts.append("\n".join(_wrapped(apart, width)))
+            parts.append("\n".join(wrapped(apart, width, "", whole_words=True)))
         return "\n\n".join(parts)
 
     def _title(self) -> str:
@@ -313,7 +313,7 @@ def _cells(copy: LayoutCopy) -> tuple[object, ...]:
     return (*place, copy.before, copy.after, copy.cause, copy.cure or "")
 
 
-def _wrapped(text: str, width: int) -> list[str]:
-    """Lines that hang under what follows the first words."""
+def _lines(text: str, width: int) -> list[str]:
+    """A sentence in lines that hang under what follows its first words."""
     hang = "  " if text.startswith(("cause:", "cure ")) else ""
-    return textwrap.wrap(text, max(width, 30), subsequent_indent=hang, break_long_words=False, break_on_hyphens=False)
+    return wrapped(text, width, hang, whole_words=True)
