@@ -197,7 +197,7 @@ class PackagePicture(Directive):
     """The packages as SVG inside the page, so that it takes the page's colours."""
 
     def run(self) -> list[nodes.Node]:
-        return [nodes.raw("", f'<div class="layout-picture">{draw()}</div>', format="html")]
+        return [nodes.raw("", f'<div class="package-picture">{draw()}</div>', format="html")]
 
 
 def setup(app: Any) -> dict[str, bool]:

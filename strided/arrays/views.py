@@ -163,7 +163,8 @@ class Views(ArrayBase):
 
     @real.setter
     def real(self, value: Any) -> None:
-        self.real[...] = value
+        # As in NumPy, a number is cast as an array is: what does not fit passes, with a warning at most.
+        self.real[...] = value if isinstance(value, ArrayBase) else np.asarray(value)
 
     @property
     def imag(self) -> Self | Array:
@@ -178,7 +179,7 @@ class Views(ArrayBase):
     def imag(self, value: Any) -> None:
         if self.dtype.kind != "c":
             self.stand_in(writeable=True).imag = value  # refused
-        self.imag[...] = value
+        self.imag[...] = value if isinstance(value, ArrayBase) else np.asarray(value)
 
     def _half(self, which: int) -> Self:
         memory = self._memory

@@ -46,7 +46,7 @@ def array_of(operands: Sequence[str], reading: Reading) -> tuple[Any, Sequence[s
             raise
         if (behind := next(filter(is_shape, rest), None)) is not None:
             raise click.UsageError(f"the shape comes right behind its file: {source} '{behind}'") from None
-        raise click.UsageError(f"{error}, not {rest[0]!r}") from None
+        raise click.UsageError(f"{rest[0]!r} is no shape, and {error}") from None
     return opened.meant(), rest
 
 

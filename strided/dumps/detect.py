@@ -52,7 +52,9 @@ _ADVICE = {
     "npy": "a NumPy file: strided.open opens it",
     "npz": "a NumPy archive: strided.open('FILE:NAME') opens an array in it",
     "safetensors": "a safetensors file: strided.open('FILE:NAME') opens an array in it",
-    "binary": "binary data of no known kind: if it is a raw buffer, open it with its shape",
+    "binary": (
+        "binary data of no known kind: if it is a raw buffer, open it with its shape; 'strided identify' looks for it"
+    ),
     "text": "a text of no known kind: nothing in it can be read as arrays",
 }
 

@@ -22,6 +22,22 @@ T = TypeVar("T")
 def facts(shape: AnyShape | str) -> dict[str, Any]:
     """The properties of a shape, in types that JSON has. Sizes that are not known are None.
 
+    Parameters
+    ----------
+    shape : str, Shape, TupleShape or BufferShape
+        XLA's text, or the value.
+
+    Returns
+    -------
+    dict
+        ``byte_size`` counts padding, ``value_bytes`` does not; ``size`` and ``strides`` count elements. A tuple has
+        ``elements``, a list of such dicts.
+
+    Raises
+    ------
+    NotationError
+        The text is not a shape.
+
     >>> found = facts("bf16[17,300]{1,0:T(8,128)(2,1)}")
     >>> found["byte_size"], found["padding_bytes"], found["tiles"]
     (18432, 8232, [[8, 128], [2, 1]])

@@ -19,8 +19,20 @@ def parse_index(text: str) -> Any:
 
     NumPy's own brackets may stand there, too, where they cannot be a list's: around slices, ``...`` and ``None``.
 
+    Parameters
+    ----------
+    text : str
+        As in ``"9, 200:204"``.
+
+    Returns
+    -------
+    int, slice, None, ..., list or tuple
+        What `LayoutArray` and ndarray take between their brackets.
+
     Raises
     ------
+    TypeError
+        Not text.
     NotationError
         Anything but integers, slices, ``...``, ``None`` and lists of integers, or an integer of more than 64 bits.
 

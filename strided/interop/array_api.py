@@ -36,6 +36,16 @@ class NamespacedArray(LayoutArray):
 def with_namespace(a: LayoutArray) -> NamespacedArray:
     """The same array, on the same memory, with ``__array_namespace__``.
 
+    Parameters
+    ----------
+    a : LayoutArray
+        In any layout.
+
+    Returns
+    -------
+    LayoutArray
+        Of a subclass. Its views have the namespace too; results of NumPy's functions are ndarrays.
+
     >>> import numpy as np
     >>> import strided as sd
     >>> x = with_namespace(sd.LayoutArray.from_numpy(np.eye(3, dtype=np.float32), "{1,0:T(2,128)}"))

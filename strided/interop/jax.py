@@ -76,6 +76,16 @@ def from_jax(array: jax.Array, *, copy: bool | None = None) -> LayoutArray:
 def to_jax(a: LayoutArray) -> jax.Array:
     """The values as a ``jax.Array`` on JAX's default device, in that device's default layout.
 
+    Parameters
+    ----------
+    a : LayoutArray
+        In any layout. Its values are copied.
+
+    Returns
+    -------
+    jax.Array
+        Of the same shape and dtype.
+
     Raises
     ------
     TypeError
@@ -109,6 +119,11 @@ def as_jax(a: ArrayBase) -> jax.Array:
 
 def layout_to_jax(layout: Layout | str) -> JaxLayout:
     """A layout, or its text, as ``jax.experimental.layout.Layout``, for ``Format`` and ``device_put``.
+
+    Parameters
+    ----------
+    layout : Layout or str
+        As in ``"{1,0:T(8,128)}"``. The order, tiles and packing are kept.
 
     Raises
     ------

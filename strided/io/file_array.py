@@ -164,7 +164,8 @@ def no_shape(name: str, head: bytes, size: int) -> NoShapeError | OtherFormatErr
     if (known := format_of(head, size)) is not None:
         return OtherFormatError(f"{name} is {known.name}: {known.advice}")
     return NoShapeError(
-        f"raw bytes do not say what they are: give the shape of {name}, as in 'bf16[17,300]{{1,0:T(8,128)(2,1)}}'"
+        f"raw bytes do not say what they are: give the shape of {name}, as in 'bf16[17,300]{{1,0:T(8,128)(2,1)}}'; "
+        "'strided identify' looks for it"
     )
 
 

@@ -21,7 +21,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from strided.runtime.locks import Lock, own_lock
+from strided.runtime.locks import Lock, hold_forks, importing, own_lock
 
 # Functions import these modules when they run: with them `import strided` would take a third longer.
 if TYPE_CHECKING:
@@ -288,8 +288,6 @@ def _command(names: str, folder: Path | None) -> list[str] | None:
 
 # --- forks ------------------------------------------------------------------------------------------------------------
 
-_held: list[Any] = []
-
 
 def undisturbed() -> Lock:
     """The lock that is held while this process must not fork: Numba is imported, or LLVM at work."""
@@ -306,33 +304,11 @@ def is_loading() -> bool:
 @cache
 def _hold_forks() -> None:
     """Have forks wait for `undisturbed`."""
-    # What is registered last comes first. Importing Numba takes the lock of logging, which holds forks too.
-    import logging  # noqa: F401
+    with importing():
+        # What is registered last comes first. Importing Numba takes the lock of logging, which holds forks too.
+        import logging  # noqa: F401
 
-    if hasattr(os, "register_at_fork"):
-        os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_held.clear)
-
-
-def _before_fork() -> None:
-    lock: Any = _llvm()
-    if lock._is_owned():
-        return
-    _held.append(lock)
-    late, interruption = time.monotonic() + _FORK_SECONDS, None
-    while not lock._is_owned() and (left := late - time.monotonic()) > 0:
-        try:
-            lock.acquire(timeout=left)
-        except BaseException as error:  # a signal's handler: Python forks all the same, and the child must be whole
-            interruption = error
-    if interruption is not None:
-        raise interruption
-
-
-def _after_fork() -> None:
-    while _held:
-        lock = _held.pop()
-        if lock._is_owned():
-            lock.release()
+        hold_forks(_llvm, _FORK_SECONDS)
 
 
 # --- in the process that compiles -------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from strided.layout.validation import INT64_MAX, FieldError, integers, shortened
 from strided.runtime import notebook
 
 #: Names of the memory spaces that are public. Others differ between devices.
-MEMORY_SPACES = {0: "HBM", 1: "VMEM", 5: "host", 6: "unpinned host"}
+MEMORY_SPACES = {0: "HBM", 1: "VMEM", 5: "host memory", 6: "unpinned host memory"}
 
 
 class PaddingValue(enum.IntEnum):

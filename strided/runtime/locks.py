@@ -1,15 +1,20 @@
-"""Locks that a forked child finds free, even if another thread of the parent held them."""
+"""Locks that a forked child finds free even if a thread of the parent held them, and those that forks wait for."""
 
 from __future__ import annotations
 
 import os
 import threading
+import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any, TypeAlias
 
 #: A `threading.Lock` or `threading.RLock`.
 Lock: TypeAlias = AbstractContextManager[Any]
+
+#: Seconds that a fork waits for an import, which takes milliseconds. The fork itself may hold what the import waits
+#: for: once logging is imported in part, forks take its lock.
+_IMPORT_SECONDS = 1
 
 
 def own_lock(make: Callable[[], Lock] = threading.Lock) -> Callable[[], Lock]:
@@ -28,3 +33,54 @@ def own_lock(make: Callable[[], Lock] = threading.Lock) -> Callable[[], Lock]:
     if hasattr(os, "register_at_fork"):
         os.register_at_fork(after_in_child=renew)
     return lambda: held[0]
+
+
+class _Held(threading.local):
+    """Locks that this thread holds while it forks. Another thread may be about to fork, too, and wait for them."""
+
+    def __init__(self) -> None:
+        self.locks: list[Any] = []
+
+
+_held = _Held()
+
+
+def hold_forks(lock: Callable[[], Lock], seconds: float) -> None:
+    """Have forks wait, no longer than so many seconds, while another thread holds an `own_lock` of an RLock.
+
+    Of several such locks, forks wait first for that which was named here last.
+    """
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(before=lambda: _take(lock(), seconds))
+
+
+def _take(lock: Any, seconds: float) -> None:
+    if lock._is_owned():
+        return
+    _held.locks.append(lock)
+    late, interruption = time.monotonic() + seconds, None
+    while not lock._is_owned() and (left := late - time.monotonic()) > 0:
+        try:
+            lock.acquire(timeout=left)
+        except BaseException as error:  # a signal's handler: Python forks all the same, and the child must be whole
+            interruption = error
+    if interruption is not None:
+        raise interruption
+
+
+def _free() -> None:
+    while _held.locks:
+        lock = _held.locks.pop()
+        if lock._is_owned():
+            lock.release()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_parent=_free, after_in_child=lambda: _held.locks.clear())
+
+importing = own_lock(threading.RLock)
+"""The lock that is held while a function imports a module that conversions need.
+
+In a child that was forked in the middle of an import, whoever wants the same module waits for ever.
+"""
+hold_forks(importing, _IMPORT_SECONDS)

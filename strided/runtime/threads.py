@@ -16,6 +16,8 @@ from collections.abc import Callable, Iterable, Iterator
 from queue import SimpleQueue
 from typing import Any
 
+from strided.runtime.locks import importing
+
 #: Threads for work that comes back to Python for every block: more wait for the GIL, and have others wait. On 16 cores
 #: expressions and reductions took as long with 16 threads as with 8, or a third longer.
 _MOST_IN_PYTHON = 8
@@ -32,6 +34,11 @@ _lock: Any = threading.RLock()
 
 def set_num_threads(number: int | None) -> None:
     """Set how many threads a conversion uses from now on, in this process; None restores the default.
+
+    Parameters
+    ----------
+    number : int or None
+        From 1 to 4096. By default all CPUs that the process may use.
 
     Raises
     ------
@@ -73,7 +80,8 @@ def get_num_threads() -> int:
         return _requested
     if _available is None:
         # Imported when first asked for: pathlib costs more to import than the rest of this package's small modules.
-        from strided.runtime.cpus import usable_cpus
+        with importing():
+            from strided.runtime.cpus import usable_cpus
 
         _available = usable_cpus()
     return _available

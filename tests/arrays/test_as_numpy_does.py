@@ -151,3 +151,23 @@ def test_numpy_warns_of_results_left_unset(layout: str) -> None:
     array = sd.LayoutArray.from_numpy(values, layout)
     where = values > 2
     same_outcome(lambda: np.add(array, 1, where=where) is None, lambda: np.add(values, 1, where=where) is None, same)
+
+
+@pytest.mark.filterwarnings("ignore::numpy.exceptions.ComplexWarning", "ignore:invalid value:RuntimeWarning")
+@pytest.mark.parametrize("part", ["real", "imag"])
+@pytest.mark.parametrize("dtype", ["u1", "i4", "f4", "c8", ml_dtypes.bfloat16, ml_dtypes.int4], ids=str)
+@pytest.mark.parametrize("value", [1j, 300, -1, 2.5, np.nan, None, "3", [1, 2, 3], [1, 2], [[[5]]]], ids=str)
+def test_parts_are_set_as_from_an_array(part: str, dtype: Any, value: Any, layout: str) -> None:
+    """A number that the type does not hold is refused by `x[...] = 300`, but not by `x.real = 300`."""
+    values = np.arange(6).reshape(2, 3).astype(dtype)
+    array = sd.LayoutArray.from_numpy(values, layout)
+    same_outcome(lambda: setattr(array, part, value), lambda: setattr(values, part, value), same)
+    same_values(array, values)
+
+
+def test_a_part_is_set_from_another_array(layout: str) -> None:
+    values = np.arange(6).reshape(2, 3) * (1 + 2j)
+    array = sd.LayoutArray.from_numpy(values, layout)
+    array.real, values.real = array.imag, values.imag
+    array.imag, values.imag = array[::-1].real, values[::-1].real.copy()
+    same_values(array, values)

@@ -39,7 +39,7 @@ TRIES = {
     "index in two": (("show", "x.npy", "1", "2"), "an index is one operand: '1, 2', not 1 2"),
     # No shape, half of one, or two.
     "no shape": (("show", "x.bin"), "give the shape of x.bin"),
-    "dimensions alone": (("show", "x.bin", "[5,131]"), "not '[5,131]'"),
+    "dimensions alone": (("show", "x.bin", "[5,131]"), "'[5,131]' is no shape"),
     "tuple": (("show", "x.bin", f"({SHAPE}, f32[])"), "is a tuple"),
     "layout alone": (("show", "x.bin", "{1,0}"), "is a layout alone"),
     "shape as a layout": (("convert", "x.bin", SHAPE, "o.bin", "--to", "f32[3]{0}"), "--to takes a layout alone"),

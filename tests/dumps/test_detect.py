@@ -110,7 +110,9 @@ def test_a_wrong_guess_is_overridden():
 def test_refusals_say_what_would_do(tmp_path):
     path = tmp_path / "raw.bin"
     path.write_bytes(bytes(100))
-    with pytest.raises(UnsupportedError, match=r"raw\.bin is binary data of no known kind: .* open it with its shape"):
+    with pytest.raises(
+        UnsupportedError, match=r"raw\.bin is binary data of no known kind: .* its shape; 'strided identify'"
+    ):
         read_dump(path)
     with pytest.raises(UnsupportedError, match=r"strided\.open opens it"):
         read_dump(npy(np.arange(3)))

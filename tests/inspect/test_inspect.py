@@ -189,7 +189,7 @@ def test_legacy_padding() -> None:
 
 def test_particulars_in_words() -> None:
     words = describe(sd.parse("f32[64,5]{1,0:T(8,128)L(2048)S(5)SC(0:16)M(8)}"), width=200)
-    for expected in ("multiple of 2,048 elements", "cut at 16", "8 bytes of dynamic sizes", "host (S(5))"):
+    for expected in ("multiple of 2,048 elements", "cut at 16", "8 bytes of dynamic sizes", "in host memory (S(5))"):
         assert expected in words
 
 

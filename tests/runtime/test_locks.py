@@ -1,0 +1,79 @@
+"""Forks in the middle of what a child could not go on with."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork")
+
+
+def printed(program: str) -> str:
+    """What a process prints that runs a program."""
+    command = [sys.executable, "-W", "ignore", "-c", program]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout
+
+
+@pytest.mark.parametrize(
+    ("module", "call"),
+    [("strided.runtime.cpus", "strided.get_num_threads()"), ("logging", "strided.kernels.beside.undisturbed()")],
+)
+def test_forks_wait_while_another_thread_imports_what_conversions_need(module: str, call: str) -> None:
+    """Python keeps the lock of a module that was being imported, so that the child waits for ever."""
+    program = f"""
+import os, signal, sys, threading, time
+import strided, strided.kernels.beside
+
+class Slow:
+    def find_spec(self, name, path=None, target=None):
+        if name == {module!r}:
+            begun.set()
+            time.sleep(0.2)
+
+assert {module!r} not in sys.modules
+begun = threading.Event()
+sys.meta_path.insert(0, Slow())
+thread = threading.Thread(target=lambda: {call})
+thread.start()
+begun.wait()
+child = os.fork()
+if not child:
+    signal.alarm(5)
+    {call}
+    os._exit(0)
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+thread.join()
+"""
+    assert printed(program) == "0\n"
+
+
+def test_two_threads_that_fork_at_once_leave_the_lock_free() -> None:
+    """The first one freed the lock in place of the second one, which then took it and never freed it."""
+    program = """
+import os, threading, time
+
+def let_the_second_wait():
+    if threading.current_thread() is first:
+        second.start()
+        time.sleep(0.2)
+
+os.register_at_fork(after_in_parent=let_the_second_wait)
+from strided.kernels import beside
+
+def fork():
+    child = os.fork()
+    if not child:
+        os._exit(0)
+    os.waitpid(child, 0)
+
+beside.undisturbed()
+first, second = threading.Thread(target=fork), threading.Thread(target=fork)
+first.start()
+first.join()
+second.join()
+print(beside.undisturbed().acquire(timeout=1))
+"""
+    assert printed(program) == "True\n"
