@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("source", metavar="FILE | DIR[:PROGRAM]", shell_complete=file_names)
+@click.argument("source", metavar="FILE | DIR[:PROGRAM] | -", shell_complete=file_names)
 @click.option("--top", type=click.IntRange(0), metavar="N", help="Copies to list, by default 10; in JSON all.")
 @click.option("--verify", is_flag=True, help="Try the cures with the TPU compiler. Needs jax and libtpu, but no TPU.")
 @click.option(
@@ -43,8 +43,9 @@ def copies(
 ) -> None:
     """Show what a program copies only to change layouts.
 
-    FILE is an HLO module after optimizations, as text or proto; of a dump folder, its program's. Each copy comes with
-    the bytes it moves, whose layout forces it, and the layout of an argument or a result that would spare it.
+    FILE is an HLO module after optimizations, as text or proto, - standard input; of a dump folder, its program's. Each
+    copy comes with the bytes it moves, whose layout forces it, and the layout of an argument or a result that would
+    spare it.
     """
     if generation is not None and not (verify or before is not None):
         raise click.UsageError("--generation names the TPU that --verify compiles for: give both, or neither")
@@ -63,17 +64,19 @@ def copies(
         click.echo(found.report(10 if top is None else top, width=width()))
 
 
-def _module_before(program: Program | str, given: str | None) -> Module:
+def _module_before(program: Program | str | bytes, given: str | None) -> Module:
     """The module before optimizations: the one that is given, or the one of the same dump."""
     if given is not None:
         return strided.read_hlo(Path(given))
-    if isinstance(program, str):
-        path = Path(program)
+    found: Module | None = None
+    if isinstance(program, bytes):
+        name = "standard input"
+    elif isinstance(program, str):
+        name, path = program, Path(program)
         before = path.with_name(path.name.replace("after_optimizations", "before_optimizations"))
         found = strided.read_hlo(before) if before != path and before.exists() else None
     else:
-        found = program.module_before
+        name, found = f"those of {program.label}", program.module_before
     if found is None:
-        name = program if isinstance(program, str) else f"those of {program.label}"
         raise UnsupportedError(f"no module before optimizations lies beside {name}: name it with --before")
     return found

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("source", metavar="FILE | DIR[:PROGRAM]", shell_complete=file_names)
+@click.argument("source", metavar="FILE | DIR[:PROGRAM] | -", shell_complete=file_names)
 @click.option("--top", type=click.IntRange(0), default=20, show_default=True, metavar="N", help="Values to list.")
 @click.option("--padding", "by_padding", is_flag=True, help="Values with the most padding first.")
 @click.option("--name", metavar="PATTERN", help="Only instructions of this name, as in 'fusion*'.")
@@ -43,7 +43,7 @@ def hlo(
     """Show the largest values of an HLO module.
 
     Their sizes are given with and without padding, after a line on the entry computation. Of a dump folder, the module
-    after optimisations; of one with several programs, their names.
+    after optimisations; of one with several programs, their names. - is standard input.
     """
     from strided.memory.memory_report import space_number
 

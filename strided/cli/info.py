@@ -10,7 +10,6 @@ from typing import Any
 
 import click
 
-import strided
 from strided import inspect
 from strided.cli.operands import STANDARD, check_target
 from strided.cli.options import SHAPE_HELP, as_json, file_names, force, width
@@ -18,12 +17,19 @@ from strided.cli.pictures import write_svg
 from strided.diagnosis.window import window
 from strided.escape import visible
 from strided.io.containers import split_name
-from strided.layout.parser import any_shape
+from strided.layout import Shape
+from strided.layout.parser import any_shape, array_shape
+from strided.tpu.default_layout import GENERATIONS, default_layout
 
 
 @click.command(epilog=SHAPE_HELP)
 @click.argument("operands", nargs=-1, metavar="SHAPE")
 @as_json
+@click.option(
+    "--generation",
+    type=click.Choice(GENERATIONS),
+    help="Lay it out as the compiler of this TPU does where a program asks for no layout.",
+)
 @click.option("--at", "index", metavar="INDEX", help="Explain where one element lies, as in --at 9,-1.")
 @click.option("--byte", type=int, metavar="N", help="Explain what lies at a byte of the buffer.")
 @click.option(
@@ -39,6 +45,7 @@ from strided.layout.parser import any_shape
 def info(
     operands: tuple[str, ...],
     as_json: bool,
+    generation: str | None,
     index: str | None,
     byte: int | None,
     svg: str | None,
@@ -57,18 +64,19 @@ def info(
     if len(given) > 1 or (as_json and given not in ([], ["--ranges"])):
         raise click.UsageError(f"{' and '.join([*given, *['--json'] * as_json])} do not go together: give one of them")
     if plan is not None:
-        if shape is not None:
-            raise click.UsageError("--plan takes two shapes of its own; leave the other one out")
+        if shape is not None or generation is not None:
+            extra = "the other one" if shape is not None else "--generation"
+            raise click.UsageError(f"--plan takes two shapes of its own; leave {extra} out")
         click.echo(str(inspect.plan_between(*plan)))
         return
     if gap and ranges is None:
         raise click.UsageError("--gap goes with --ranges")
     if shape is None:
         raise click.UsageError("missing argument 'SHAPE'")
-    parsed = any_shape(shape)
+    parsed = any_shape(shape) if generation is None else _on_tpu(shape, generation)
     if svg is not None:
         check_target(svg, (), ".svg")
-        write_svg(inspect.svg(strided.parse_shape(shape)), svg, force=force)
+        write_svg(inspect.svg(array_shape(parsed)), svg, force=force)
         if svg != STANDARD:
             click.echo(f"{visible(svg)}: {os.path.getsize(svg):,} bytes")
     elif ranges is not None:
@@ -98,6 +106,14 @@ def _one(operands: Sequence[str]) -> str | None:
     if len(operands) > 1:
         raise click.UsageError(f"info takes one shape; quote it for the shell; found {len(operands)} operands")
     return operands[0] if operands else None
+
+
+def _on_tpu(text: str, generation: str) -> Shape:
+    """The shape in the default layout of a TPU. UsageError for one that lies otherwise than row-major already."""
+    shape = array_shape(text)
+    if shape != shape.with_layout(None):
+        raise click.UsageError(f"{text} has a layout of its own: leave that or --generation out")
+    return shape.with_layout(default_layout(shape, generation))
 
 
 def _at(text: str, shape: Any) -> Any:

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import json
 import sys
+from typing import TYPE_CHECKING
 
 import click
 
 from strided.cli.operands import STANDARD, refuse_empty
 from strided.cli.options import as_json, file_names, force, module_number, width
 from strided.cli.pictures import check_picture, svg, write_svg
-from strided.cli.programs import program_of, refuse_number
+from strided.cli.programs import program_of, refuse_number, standard_input
 from strided.escape import visible
+
+if TYPE_CHECKING:
+    from strided.dumps.directory.programs import Program
 
 
 @click.command()
-@click.argument("files", nargs=-1, required=True, metavar="FILE | DIR[:PROGRAM]...", shell_complete=file_names)
+@click.argument("files", nargs=-1, required=True, metavar="FILE | DIR[:PROGRAM] | -...", shell_complete=file_names)
 @click.option("--top", type=click.IntRange(0), default=10, show_default=True, metavar="N", help="Buffers to list.")
 @click.option("--space", default="hbm", show_default=True, metavar="hbm|vmem|N", help="The memory space.")
 @click.option("--generation", metavar="NAME", help="The TPU, as in v5e.  [default: as layouts show]")
@@ -49,9 +53,9 @@ def memory(
     """Show where a program's memory goes, and what would take less.
 
     FILE is the log or the message of a program that ran out of memory, a memory usage report, a buffer assignment, or
-    HLO as text or proto; of a dump folder, the program that takes most counts. Several files of one program make one
-    report: an error and the module, which names what the error does not. Those of several programs make one report
-    each.
+    HLO as text or proto; - is standard input. Of a dump folder, the program that takes most counts. Several files of
+    one program make one report: an error and the module, which names what the error does not. Those of several
+    programs make one report each.
     """
     from strided.memory.memory_report import report_of, sorted_by_program, space_number
     from strided.memory.printed import report_text
@@ -63,9 +67,11 @@ def memory(
         check_expansion(max_expansion)
     check_picture(picture, files, as_json=as_json)
     refuse_number(module_number, files)
+    if files.count(STANDARD) > 1:
+        raise click.UsageError("standard input can be read once")
     for each in files:
         refuse_empty(each)
-    programs = sorted_by_program([program_of(each) or each for each in files], module_number)
+    programs = sorted_by_program([_source(each) for each in files], module_number)
     reports = [report_of(one, generation=generation, space=number) for one in programs]
     if verify:
         pairs = zip(reports, programs, strict=True)
@@ -87,3 +93,8 @@ def memory(
         )
     if expanded:
         sys.exit(1)
+
+
+def _source(file: str) -> Program | str | bytes:
+    """What an operand stands for: a program of a dump folder, standard input, or a file."""
+    return standard_input() if file == STANDARD else program_of(file) or file

@@ -1,7 +1,8 @@
-"""The programs that a command's operands name: those of a dump folder, or the one in a file."""
+"""The programs that a command's operands name: those of a dump folder, or the one in a file or standard input."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 import strided
-from strided.cli.operands import is_dump_folder, refuse_empty
+from strided.cli.operands import STANDARD, is_dump_folder, open_source, refuse_empty
 from strided.errors import DumpError
 from strided.io.containers import chosen, split_name
 
@@ -19,8 +20,22 @@ if TYPE_CHECKING:
     from strided.dumps.hlo.module import Module
 
 
-def programs_in(source: str) -> Mapping[str, Program | str]:
-    """The programs of a dump folder by name, or the file that holds one. Of ``DIR:NAME`` one alone."""
+def standard_input() -> bytes:
+    """All of standard input. UsageError for a terminal, and for nothing at all."""
+    with contextlib.ExitStack() as stack:
+        file, label = open_source(STANDARD, stack)
+        if not (content := file.read()):
+            raise click.UsageError(f"{label} is empty")
+        return content
+
+
+def programs_in(source: str) -> Mapping[str, Program | str | bytes]:
+    """The programs of a dump folder by name, or the file that holds one, or its bytes if that is standard input.
+
+    Of ``DIR:NAME`` one alone.
+    """
+    if source == STANDARD:
+        return {"": standard_input()}
     path, name = split_name(source)
     if not os.path.isdir(path):
         return {"": source}
@@ -44,9 +59,9 @@ def program_named(dump: Dump, name: str) -> Program | None:
     return dump.labels.get(name) or next((program for program in dump.programs if program.label == name), None)
 
 
-def module_of(program: Program | str, number: int | None = None) -> Module:
+def module_of(program: Program | str | bytes, number: int | None = None) -> Module:
     """The module of a program of a dump, after optimisations, if it is there; or in a file, that of a number."""
-    if isinstance(program, str):
+    if isinstance(program, (str, bytes)):
         return _module_in(program, number)
     module = program.latest_module
     if module is None:
@@ -76,19 +91,21 @@ def is_about_memory(path: str) -> bool:
         return False
 
 
-def _module_in(path: str, number: int | None) -> Module:
-    """The module in a file. StridedError for a file of another kind."""
+def _module_in(origin: str | bytes, number: int | None) -> Module:
+    """The module in a file, or in its bytes. StridedError for a file of another kind."""
     from strided.dumps.detect import recognise
 
-    refuse_empty(path)
-    kind = recognise(path)
-    if kind in ("npy", "npz", "safetensors") or (kind == "binary" and not path.endswith((".pb", ".pb.gz"))):
-        raise click.UsageError(f"{path} holds no HLO, as text or proto; 'strided show' reads arrays")
+    label = "standard input" if isinstance(origin, bytes) else origin
+    if isinstance(origin, str):
+        refuse_empty(origin)
+    kind = recognise(origin)
+    if kind in ("npy", "npz", "safetensors") or (kind == "binary" and not label.endswith((".pb", ".pb.gz"))):
+        raise click.UsageError(f"{label} holds no HLO, as text or proto; 'strided show' reads arrays")
     if kind != "snapshot":
-        return strided.read_hlo(path, index=number)
+        return strided.read_hlo(origin, index=number)
     if number:
-        raise click.UsageError(f"{path} is a snapshot, which holds one module: leave --module out")
-    module = strided.read_snapshot(path, mapped=False).module
+        raise click.UsageError(f"{label} is a snapshot, which holds one module: leave --module out")
+    module = strided.read_snapshot(origin, mapped=False).module
     if module is None:
-        raise DumpError("a snapshot without a module", path=path)
+        raise DumpError("a snapshot without a module", path=label)
     return module

@@ -116,7 +116,7 @@ def _nearby(path: str) -> str:
     from strided.dumps.directory.names import parse_name
 
     if path == STANDARD:
-        return "; only commands that read arrays take - as standard input"
+        return "; this command does not read standard input"
     there = path
     while not os.path.lexists(there) and (above := os.path.dirname(there)) != there:  # no drive need be there either
         there = above

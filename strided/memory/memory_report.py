@@ -322,8 +322,8 @@ def material_of(source: Any, index: int | None = None) -> Material:
     return found
 
 
-def sorted_by_program(sources: Sequence[str | Program], index: int | None = None) -> list[Material]:
-    """What paths and programs say of each program; an error, a module and an assignment whose names agree are one."""
+def sorted_by_program(sources: Sequence[str | bytes | Program], index: int | None = None) -> list[Material]:
+    """What sources say of each program: an error, a module and an assignment whose names agree are one."""
     found: list[tuple[Any, Material]] = []
     for source in sources:
         name = parse_name(os.path.basename(source)) if isinstance(source, str) else None

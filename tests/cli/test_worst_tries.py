@@ -158,8 +158,8 @@ TRIES = {
     "name where all are listed": (("ls", "w.safetensors:b"), "ls lists all arrays of w.safetensors: leave ':b' out"),
     "glob that found nothing": (("ls", "*.pb"), "No such file"),
     "glob of several": (("convert", "x.npy", "y.npy", "out.npy"), "2 arrays: name one of them"),
-    "a pipe of a program": (("hlo", "-"), "-: No such file; only commands that read arrays take - as standard input"),
-    "a pipe of a report": (("memory", "-"), "only commands that read arrays take - as standard input"),
+    "a pipe of a list": (("ls", "-"), "-: No such file; this command does not read standard input"),
+    "a pipe for two reports": (("memory", "-", "-"), "standard input can be read once"),
     "no name to write": (("convert", "x.npy", "", "--force"), "a folder, where a file is expected"),
     "no name at all": (("diff", "", ""), "No such file"),
 }

@@ -6,6 +6,7 @@ import pytest
 
 import strided as sd
 from tests.cases import ARRAY_TYPES
+from tests.commands import run_command
 from tests.paths import DATA
 
 RECORDED = [
@@ -66,3 +67,38 @@ def test_text_that_is_no_shape_is_refused() -> None:
         sd.tpu.default_layout("f32[3")
     with pytest.raises(sd.LayoutError, match="layout alone"):
         sd.tpu.default_layout("{0}")
+
+
+@pytest.mark.parametrize("generation", sd.tpu.GENERATIONS)
+@pytest.mark.parametrize("text", ["bf16[17,300]", "f32[3,5]{1,0}", "f32[]", "s4[128,1024]", "u8[0,3]"])
+def test_info_shows_a_shape_as_it_lies_on_a_tpu(text: str, generation: str, capsys: pytest.CaptureFixture[str]) -> None:
+    shape = sd.parse_shape(text)
+    on_tpu = str(shape.with_layout(sd.tpu.default_layout(shape, generation)))
+    for options in ([], ["--json"]):
+        there, same = (
+            run_command(capsys, "info", text, "--generation", generation, *options),
+            run_command(capsys, "info", on_tpu, *options),
+        )
+        assert there == same
+        assert there[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("f32[3,5]{0,1}", "f32[3,5]{0,1} has a layout of its own: leave that or --generation out"),
+        ("f32[3,5]{1,0:T(8,128)}", "has a layout of its own"),
+        ("u1[3]", "no default layouts are known for u1"),
+        ("(f32[3], f32[])", "is a tuple"),
+    ],
+)
+def test_info_has_no_other_layout_for_what_has_one(text: str, words: str, capsys: pytest.CaptureFixture[str]) -> None:
+    code, printed, error = run_command(capsys, "info", text, "--generation", "v5e")
+    assert (code, printed) == (2, "")
+    assert words in error
+
+
+def test_a_plan_has_shapes_of_its_own(capsys: pytest.CaptureFixture[str]) -> None:
+    code, _, error = run_command(capsys, "info", "--generation", "v4", "--plan", "f32[3,5]", "f32[3,5]{0,1}")
+    assert code == 2
+    assert "--plan takes two shapes of its own; leave --generation out" in error
