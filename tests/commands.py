@@ -1,10 +1,19 @@
-"""Commands run in the process of the tests."""
+"""Commands run by tests, in their own process and in others."""
 
 from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
 
 import pytest
 
 from strided import cli
+
+#: What the fixtures called `run` give: the exit code of a command, and what it printed on both streams.
+Run = Callable[..., tuple[int, str, str]]
+#: A small array in tiles.
+TEXT = "f32[3,5]{1,0:T(2,2)}"
 
 
 def run_command(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
@@ -13,3 +22,9 @@ def run_command(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple
         cli.main([str(argument) for argument in arguments])
     assert isinstance(ended.value.code, int)
     return ended.value.code, *capsys.readouterr()
+
+
+def in_process_of_its_own(*arguments: object, **options: object) -> subprocess.CompletedProcess[str]:
+    """The command as a user runs it, ended within a minute; `options` go to `subprocess.run`."""
+    command = [sys.executable, "-m", "strided", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, **options)  # type: ignore[call-overload,no-any-return]

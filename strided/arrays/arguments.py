@@ -104,6 +104,11 @@ class Arguments:
                 result.flags.writeable = False
 
 
+def is_writeable(x: Any) -> bool:
+    """Whether something is an array in a layout, and may be written to."""
+    return isinstance(x, ArrayBase) and bool(x._memory.buffer.flags.writeable)
+
+
 def arrays_in(x: Any, types: Any = ArrayBase) -> Iterator[Any]:
     """The arrays in an argument: itself, or those in lists, tuples and dicts."""
     if isinstance(x, types):

@@ -14,10 +14,10 @@ from numpy.lib.array_utils import normalize_axis_index
 from numpy.lib.stride_tricks import as_strided
 
 from strided.arrays import blocks, deferral, overlap, reductions, wide_sums
-from strided.arrays.arguments import Arguments, with_each
+from strided.arrays.arguments import Arguments, is_writeable, with_each
 from strided.arrays.array_writes import WRITES
 from strided.arrays.base import ArrayBase
-from strided.arrays.formatting import corners
+from strided.arrays.formatting import corners, needs_line
 
 Function = Callable[..., Any]
 
@@ -72,7 +72,7 @@ def _converted(function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]
         operands.mark_dirty()
         # What was written before an error stays, as in NumPy.
         given = _first(function, args, kwargs)[0] if function in WRITING else None
-        operands.write_back(*(x for x in (given, out) if isinstance(x, ArrayBase) and x.flags.writeable))
+        operands.write_back(*filter(is_writeable, (given, out)))
         raise
     operands.mark_dirty(result)
     returned = operands.from_ndarray(result)
@@ -81,7 +81,7 @@ def _converted(function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]
         written.append(returned)  # perhaps an `out` given by position, to a function whose signature is not known
     if function in WRITING or (function is np.nan_to_num and False in (*args[1:2], kwargs.get("copy"))):
         written.append(_first(function, args, kwargs)[0])
-    operands.write_back(*(x for x in written if isinstance(x, ArrayBase) and x.flags.writeable))
+    operands.write_back(*filter(is_writeable, written))
     operands.protect(returned)
     return returned
 
@@ -278,10 +278,7 @@ def _with_shape(text: str, shown: tuple[int, ...], shape: tuple[int, ...]) -> st
     if not found:
         return text
     values, extra = values.rstrip(), f"shape={shape}{rest}"
-    # As NumPy does: on a line of its own if the last one would become too long.
-    last = len(values) - (values.rfind("\n") + 1)
-    too_long = last + len(extra) + 1 > int(np.get_printoptions()["linewidth"])
-    return f"{values}\n{' ' * (text.index('(') + 1)}{extra}" if too_long else f"{values} {extra}"
+    return f"{values}\n{' ' * (text.index('(') + 1)}{extra}" if needs_line(values, extra) else f"{values} {extra}"
 
 
 #: Functions that return views: nothing is read.

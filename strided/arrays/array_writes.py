@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from strided.arrays import overlap
+from strided.arrays.arguments import is_writeable
 from strided.arrays.base import ArrayBase, broadcasts
 from strided.arrays.encode import cast_as_array
 
@@ -49,7 +50,7 @@ def _copyto_where(dst: ArrayBase, src: Any, casting: Any, where: Any) -> Any:
 
 def _put(a: Any, ind: Any, v: Any, mode: Any = "raise") -> Any:
     places = np.asarray(ind).reshape(-1)
-    if not _is_writeable(a) or not np.can_cast(places.dtype, np.intp) or not (places.size and a.size):
+    if not is_writeable(a) or not np.can_cast(places.dtype, np.intp) or not (places.size and a.size):
         return NotImplemented
     places = places.astype(np.intp)
     if mode == "wrap":
@@ -64,7 +65,7 @@ def _put(a: Any, ind: Any, v: Any, mode: Any = "raise") -> Any:
 
 def _place(arr: Any, mask: Any, vals: Any) -> Any:
     chosen = np.asarray(mask)
-    if not _is_writeable(arr) or chosen.size != arr.size or not np.size(vals):
+    if not is_writeable(arr) or chosen.size != arr.size or not np.size(vals):
         return NotImplemented
     if overlap.may_share(arr, overlap.as_memory(vals)):
         return NotImplemented  # NumPy reads some of them after they were written
@@ -75,7 +76,7 @@ def _place(arr: Any, mask: Any, vals: Any) -> Any:
 
 def _putmask(a: Any, mask: Any, values: Any) -> Any:
     chosen = np.asarray(mask)
-    if not _is_writeable(a) or chosen.size != a.size or not np.size(values):
+    if not is_writeable(a) or chosen.size != a.size or not np.size(values):
         return NotImplemented
     _judge(np.putmask, a, values)
     given = cast_as_array(values, a.dtype).reshape(-1)
@@ -86,11 +87,11 @@ def _putmask(a: Any, mask: Any, values: Any) -> Any:
 
 def _fill_diagonal(a: Any, val: Any, wrap: bool = False) -> Any:
     # Written in Python, this and the next set elements of what they are given.
-    return np.fill_diagonal._implementation(a, val, wrap) if _is_writeable(a) else NotImplemented  # type: ignore[attr-defined]
+    return np.fill_diagonal._implementation(a, val, wrap) if is_writeable(a) else NotImplemented  # type: ignore[attr-defined]
 
 
 def _put_along_axis(arr: Any, indices: Any, values: Any, axis: Any = -1) -> Any:
-    if not _is_writeable(arr):
+    if not is_writeable(arr):
         return NotImplemented
     if axis is None:
         places = np.asarray(indices)
@@ -98,10 +99,6 @@ def _put_along_axis(arr: Any, indices: Any, values: Any, axis: Any = -1) -> Any:
             return NotImplemented
         return _put(arr, places.astype(np.intp), np.broadcast_to(cast_as_array(values, arr.dtype), places.shape))
     return np.put_along_axis._implementation(arr, indices, values, axis)  # type: ignore[attr-defined]
-
-
-def _is_writeable(x: Any) -> bool:
-    return isinstance(x, ArrayBase) and x.flags.writeable
 
 
 def _judge(function: Function, array: ArrayBase, values: Any) -> None:

@@ -157,5 +157,10 @@ def cast(value: Any, dtype: np.dtype[Any]) -> Array:
 
 
 def cast_as_array(value: Any, dtype: np.dtype[Any]) -> Array:
-    """The same where NumPy casts its own scalars as it casts arrays: values that do not fit pass in silence."""
-    return cast(np.asarray(value) if isinstance(value, np.generic) else value, dtype)
+    """`cast` where NumPy casts its own scalars as it casts arrays."""
+    return cast(as_array(value), dtype)
+
+
+def as_array(value: Any) -> Any:
+    """A value with an array in place of one of NumPy's scalars: those of arrays that do not fit pass in silence."""
+    return np.asarray(value) if isinstance(value, np.generic) else value

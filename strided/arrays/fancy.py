@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +23,7 @@ from strided import kernels
 from strided.addressing.address_map import AddressMap
 from strided.arrays import blocks
 from strided.arrays.base import Array, ArrayBase
+from strided.arrays.keys import Integers
 from strided.kernels import CACHED, CHECK, DIVIDE, FETCH, FETCHED, POINTS, SHIFT, SPLIT
 from strided.planning.boxes import WORD_BITS
 from strided.runtime import limits
@@ -35,8 +36,6 @@ from strided.transfer.executor import BoundKernel, ElementFormat, bound
 from strided.transfer.gather_scatter import offsets_at
 from strided.transfer.program import scratch
 from strided.transfer.region import Region, address_of, read_only
-
-Integers: TypeAlias = npt.NDArray[np.intp]
 
 #: Elements in one task, and the fewest that the kernel for index arrays is given: fewer take longer than by NumPy.
 _TASK_ELEMENTS, _LEAST_POINTS = 1 << 17, 1 << 11

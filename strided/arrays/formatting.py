@@ -44,10 +44,13 @@ def representation(a: ArrayBase) -> str:
     if not a.size and a.shape != (0,):
         shown += f", shape={a.shape}"
     about = f"dtype={a.dtype.name}, {'view of ' if a.is_view else ''}{a.spec})"
-    # As NumPy does: on a line of its own if the last one would become too long.
-    last = len(shown) - (shown.rfind("\n") + 1)
-    too_long = last + len(about) + 2 > float(np.get_printoptions()["linewidth"])
-    return f"{shown},\n{' ' * len(prefix)}{about}" if too_long and a.size else f"{shown}, {about}"
+    return f"{shown},\n{' ' * len(prefix)}{about}" if a.size and needs_line(f"{shown},", about) else f"{shown}, {about}"
+
+
+def needs_line(text: str, more: str) -> bool:
+    """Whether `more` stands on a line of its own, as in NumPy, because the last line would become too long with it."""
+    last = len(text) - (text.rfind("\n") + 1)
+    return last + 1 + len(more) > float(np.get_printoptions()["linewidth"])  # which may be infinite
 
 
 def in_line(a: ArrayBase, width: int) -> str:

@@ -17,7 +17,7 @@ from strided.addressing.address_map import AddressMap
 from strided.arrays import fancy
 from strided.arrays.base import Array, ArrayBase, broadcasts, move
 from strided.arrays.classify import Copy, Mask, Outer, Points, classify, element_at, indexed, view_at
-from strided.arrays.encode import cast
+from strided.arrays.encode import as_array, cast
 from strided.arrays.keys import refuse
 from strided.runtime import limits
 from strided.runtime.locks import own_lock
@@ -102,8 +102,7 @@ class Indexing(ArrayBase):
         if 0 in shape:
             self._judge(key, value)
             return
-        # NumPy's own scalars are cast here as arrays are: values that do not fit pass in silence.
-        values = self._cast(np.asarray(value) if isinstance(value, np.generic) else value, key, len(shape))
+        values = self._cast(as_array(value), key, len(shape))
         # NumPy assigns at most one axis of values to a mask of the whole array.
         if not broadcasts(values.shape, shape) or (is_mask and np.ndim(value) > 1):
             refuse(self.shape, _as_ndarrays(key), np.shape(value))
@@ -113,8 +112,7 @@ class Indexing(ArrayBase):
         """Set the elements that a mask of this array's shape chooses; False if that is left to other ways."""
         if mask.size < limits.current.loading_elements or np.ndim(value) > 1 or self._map.is_spread:
             return False
-        # NumPy's own scalars are cast here as arrays are: values that do not fit pass in silence.
-        values = self._cast(np.asarray(value) if isinstance(value, np.generic) else value, key, 1)
+        values = self._cast(as_array(value), key, 1)
         if values.shape == (1,):
             values = values.reshape(())
         if values.ndim and values.size != np.count_nonzero(mask):

@@ -149,7 +149,7 @@ def is_mask_of(entry: Any, shape: tuple[int, ...]) -> bool:
     return isinstance(entry, np.ndarray) and entry.dtype == np.bool_ and entry.shape == shape
 
 
-def span_of(entry: slice, n: int) -> tuple[int, int, int]:
+def span_of_slice(entry: slice, n: int) -> tuple[int, int, int]:
     """Start, step and size of a slice of `n` indices."""
     start, stop, step = entry.indices(n)
     size = len(range(start, stop, step))
@@ -187,7 +187,7 @@ def _bound(entry: Any, axis: int, shape: tuple[int, ...], key: Any) -> list[Item
         return [entry]
     if isinstance(entry, slice):
         try:
-            return [Span(*span_of(entry, shape[axis]))]
+            return [Span(*span_of_slice(entry, shape[axis]))]
         except (TypeError, ValueError):
             refuse(shape, key)  # NumPy may refuse something else first
     if isinstance(entry, int):

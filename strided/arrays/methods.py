@@ -135,7 +135,7 @@ class Methods(ArrayBase):
         np.put(self, indices, values, mode)  # type: ignore[arg-type]
 
     def fill(self, value: Any) -> None:
-        """Set every element to a value."""
+        """Set every element to a value; ValueError if the array is read-only."""
         if not self.flags.writeable:
             raise ValueError("assignment destination is read-only")
         one = np.empty((), self.dtype)
@@ -143,7 +143,7 @@ class Methods(ArrayBase):
         self[...] = one
 
     def byteswap(self, inplace: bool = False) -> Any:
-        """The elements with their bytes reversed."""
+        """The elements with their bytes reversed, in an ndarray; in the buffer itself with `inplace`."""
         if inplace and not self.flags.writeable:
             raise ValueError("array to be byte-swapped is read-only")
         swapped = self._values().byteswap()

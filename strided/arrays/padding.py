@@ -72,8 +72,8 @@ def _extreme(dtype: np.dtype[Any], *, highest: bool) -> Any:
     if dtype.kind == "c":
         raise UnsupportedError(f"{dtype} has no lowest or highest value")
     if dtype.kind in "iu":
-        limits = np.iinfo(dtype)
-        return np.array(limits.max if highest else limits.min, dtype)
+        ends = np.iinfo(dtype)
+        return np.array(ends.max if highest else ends.min, dtype)
     if dtype.kind == "f":
         return np.array(np.inf if highest else -np.inf, dtype)
     every = np.arange(256 ** min(2, dtype.itemsize), dtype=np.uint16)

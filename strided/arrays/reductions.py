@@ -97,17 +97,7 @@ def stream(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str
     if "ddof" in given and "correction" in given:
         return function(array.stand_in(), axis=axis, **given)  # refused
     ddof = given.pop("correction", given.pop("ddof", 0))
-    is_usual = (axis is None or isinstance(axis, int | np.integer) or (isinstance(axis, tuple) and axis)) and (
-        out is None or isinstance(out, np.ndarray | ArrayBase)
-    )
-    has_numbers = array.dtype.isbuiltin == 2 or array.dtype.kind not in "SUV"
-    if (
-        not is_usual
-        or not has_numbers
-        or "mean" in given
-        or not _fits(where, array.shape)
-        or not isinstance(ddof, (int, float))
-    ):
+    if not _is_usual(array, axis, out, where, ddof) or "mean" in given:
         return NotImplemented
     given_dtype = wide_sums.summed_as(array.dtype) if function in _SUMS else array.dtype
     small = np.zeros((1,) * array.ndim, given_dtype)
@@ -119,9 +109,7 @@ def stream(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str
             raise
         return NotImplemented  # it may be well with `out`
     axes = tuple(range(array.ndim)) if axis is None else normalize_axis_tuple(axis, array.ndim)
-    kept = tuple(1 if k in axes else n for k, n in enumerate(array.shape))
-    if not given.get("keepdims", False):
-        kept = tuple(n for k, n in enumerate(array.shape) if k not in axes)
+    kept = _kept(array.shape, axes, keepdims=given.get("keepdims", False))
     if out is not None and out.shape != kept:
         return function(array.stand_in(), axis=axis, out=np.empty(out.shape, out.dtype), **given)  # refused
     if out is not None:
@@ -137,6 +125,21 @@ def stream(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str
     call = ReductionCall(array, axes, dtype, work or dtype, where, given.get("initial"), ddof)
     result = wide_sums.rounded(implementation(call), dtype)
     return _delivered(result.reshape(kept), example, out)
+
+
+def _is_usual(array: ArrayBase, axis: Any, out: Any, where: Any, ddof: Any) -> bool:
+    """Whether numbers are reduced, and the arguments are of the types that NumPy documents."""
+    has_numbers = array.dtype.isbuiltin == 2 or array.dtype.kind not in "SUV"
+    is_axis = axis is None or isinstance(axis, int | np.integer) or (isinstance(axis, tuple) and bool(axis))
+    is_place = out is None or isinstance(out, np.ndarray | ArrayBase)
+    return has_numbers and is_axis and is_place and _fits(where, array.shape) and isinstance(ddof, (int, float))
+
+
+def _kept(shape: tuple[int, ...], axes: Axes, *, keepdims: Any = False) -> tuple[int, ...]:
+    """The shape of the result: without the axes that are reduced, or with these of size 1."""
+    if keepdims:
+        return tuple(1 if k in axes else n for k, n in enumerate(shape))
+    return tuple(n for k, n in enumerate(shape) if k not in axes)
 
 
 def _fits(where: Any, shape: tuple[int, ...]) -> bool:
@@ -292,5 +295,5 @@ def count(array: ArrayBase, predicate: Callable[[Array], Array], axis: Any = Non
         return np.count_nonzero(predicate(np.asarray(array)), axis=axis)
     call = ReductionCall(array, axes, np.dtype(np.intp), np.dtype(np.intp), True, None, 0)
     found = _count_of(call, predicate=predicate)
-    kept = tuple(n for k, n in enumerate(array.shape) if k not in axes)
+    kept = _kept(array.shape, axes)
     return found.reshape(kept) if kept else int(found.reshape(())[()])

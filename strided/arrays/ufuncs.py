@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from strided.arrays import blocks, deferral, fancy, reductions, wide_sums
-from strided.arrays.arguments import Arguments, with_each
+from strided.arrays.arguments import Arguments, is_writeable, with_each
 from strided.arrays.base import Array, ArrayBase, broadcasts
 from strided.arrays.blocks import Box
 
@@ -91,11 +91,11 @@ def _converted(
     try:
         result = getattr(ufunc, method)(*given, **options)
     except Exception as error:
-        if _is_refused_write(error) and any(_is_writable(x) and not any(x is y for y in written) for x in inputs):
+        if _is_refused_write(error) and any(is_writeable(x) and not any(x is y for y in written) for x in inputs):
             return _writing_to_inputs(ufunc, method, inputs, kwargs, written)
         # What was computed before an error stays, as in NumPy. (`at` may leave numbers that nobody computed.)
         if method != "at" or isinstance(error, _AFTERWARDS):
-            operands.write_back(*filter(_is_writable, written))
+            operands.write_back(*filter(is_writeable, written))
         raise
     operands.write_back(*written)
     return operands.from_ndarray(result) if kwargs.get("out") else result
@@ -113,16 +113,12 @@ def _writing_to_inputs(
         return operands.from_ndarray(getattr(ufunc, method)(*given, **options))
     finally:
         changed = [x for x, now, old in zip(inputs, given, before, strict=True) if not _same_bytes(now, old)]
-        operands.write_back(*filter(_is_writable, (*changed, *written)))
+        operands.write_back(*filter(is_writeable, (*changed, *written)))
 
 
 def _is_refused_write(error: Exception) -> bool:
     """Whether NumPy refused to write to an operand, which it does before it computes anything."""
     return isinstance(error, ValueError) and "array with iterator write flag set is read-only" in str(error)
-
-
-def _is_writable(x: Any) -> bool:
-    return isinstance(x, ArrayBase) and bool(x._memory.buffer.flags.writeable)
 
 
 def _same_bytes(x: Any, y: Array) -> bool:
@@ -163,12 +159,25 @@ def _in_blocks(ufunc: np.ufunc, inputs: tuple[Any, ...], outs: tuple[Any, ...], 
     results = _results(ufunc, inputs, sources, outs, {**options, **asked}, shape)
     if results is None or any(x.dtype.hasobject for x in (*sources, *results)):
         return NotImplemented  # Python's functions are called in order, and by this thread
+    return _by_blocks(ufunc, inputs, sources, masks[0] if masks else None, results, options, shape)
+
+
+def _by_blocks(
+    ufunc: np.ufunc,
+    inputs: tuple[Any, ...],
+    sources: list[Any],
+    where: Any,
+    results: tuple[Any, ...],
+    options: dict[str, Any],
+    shape: tuple[int, ...],
+) -> Any:
+    """Compute the results block by block, from `sources`, the inputs as arrays; `where` is a mask or None."""
     # Python's own numbers stay: NumPy gives them the type of the arrays beside them.
     operands = [
         x if isinstance(x, (bool, int, float, complex)) else _Operand(s, shape)
         for x, s in zip(inputs, sources, strict=True)
     ]
-    mask = _Operand(masks[0], shape) if masks else None
+    mask = None if where is None else _Operand(where, shape)
     largest = max((x for x in (*sources, *results) if isinstance(x, ArrayBase)), key=lambda x: x.size)
     leader = largest._with_map(largest._map.broadcast_to(shape))
     elements = max(1, blocks.BLOCK_BYTES // max(x.dtype.itemsize for x in (*sources, *results)))
@@ -185,7 +194,7 @@ def _in_blocks(ufunc: np.ufunc, inputs: tuple[Any, ...], outs: tuple[Any, ...], 
 
 def _refuse(ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     """Raise what NumPy raises for operands that it does not take, whatever their values."""
-    given, options = (with_each(x, lambda x: x.stand_in(writeable=_is_writable(x))) for x in (inputs, kwargs))
+    given, options = (with_each(x, lambda x: x.stand_in(writeable=is_writeable(x))) for x in (inputs, kwargs))
     ufunc(*given, **options)
 
 

@@ -191,6 +191,16 @@ class Views(ArrayBase):
 
         A subclass of ndarray in place of a dtype is taken as `type`. For another width, an array of plain strides gives
         the ndarray that ``ndarray.view`` makes.
+
+        Raises
+        ------
+        BufferError
+            Another width or a class, and the layout is not plain strides.
+
+        >>> import strided as sd
+        >>> a = sd.LayoutArray.from_numpy(np.ones((2, 3), np.float32), "{0,1:T(2,2)}")
+        >>> hex(a.view(np.uint32)[0, 0])
+        '0x3f800000'
         """
         if type is None and isinstance(dtype, builtins.type) and issubclass(dtype, np.ndarray):
             dtype, type = None, dtype  # as in NumPy, the first argument may be either

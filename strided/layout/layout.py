@@ -197,7 +197,7 @@ class Layout:
     @property
     def is_descending(self) -> bool:
         """Whether the order is row-major, the default: the last dimension varies fastest."""
-        return self.minor_to_major == tuple(range(self.rank - 1, -1, -1))
+        return self.minor_to_major == descending(self.rank)
 
     def __str__(self) -> str:
         attributes = "".join(self._attributes())
@@ -229,3 +229,8 @@ class Layout:
         values = ((field, getattr(self, field.name)) for field in fields(self) if field.kw_only)
         shown += [f"{field.name}={value!r}" for field, value in values if value != field.default]
         return f"Layout({', '.join(shown)})"
+
+
+def descending(rank: int) -> tuple[int, ...]:
+    """The row-major order of dimensions: the last one varies fastest."""
+    return tuple(range(rank - 1, -1, -1))

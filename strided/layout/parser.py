@@ -26,7 +26,8 @@ from strided.layout import UNBOUNDED, AnyShape, BufferShape, FieldError, Layout,
 from strided.layout.element_types import ELEMENT_TYPES, MAX_NDIM, element_types_meant
 from strided.layout.layout_text import layout_fields
 from strided.layout.lexer import Lexer
-from strided.wording import counted, did_you_mean
+from strided.layout.validation import check_order
+from strided.wording import did_you_mean
 
 #: XLA's own limit on nested shapes.
 _MAX_DEPTH = 32768
@@ -259,12 +260,8 @@ def _array(lexer: Lexer) -> Shape:
     def build() -> Shape:
         if layout is not None and not ELEMENT_TYPES[name].is_array:
             raise FieldError("layout", f"{name}[] has no layout")
-        order = None if layout is None else layout["minor_to_major"]
-        if order is not None and len(order) != len(sizes):
-            raise FieldError(
-                "minor_to_major",
-                f"the array has {counted(len(sizes), 'dimension')}, but minor_to_major has {len(order)}",
-            )
+        if layout is not None:
+            check_order(layout["minor_to_major"], len(sizes))  # before what a layout alone would say of them
         return Shape(name, sizes, None if layout is None else Layout(**layout), dynamic=dynamic)
 
     return _built(lexer, places, build)

@@ -17,11 +17,10 @@ from strided.addressing.tiling import expand
 from strided.errors import LayoutError, UnsupportedError
 from strided.layout.element_types import ElementType, element_type
 from strided.layout.index_util import Addressing
-from strided.layout.layout import Layout, PaddingValue
-from strided.layout.validation import INT64_MAX, FieldError, integers, shortened
+from strided.layout.layout import Layout, PaddingValue, descending
+from strided.layout.validation import INT64_MAX, FieldError, check_order, integers, shortened
 from strided.runtime import notebook
 from strided.runtime.lazy import lazy
-from strided.wording import counted
 
 #: XLA's size of a dimension of unknown size (``?``).
 UNBOUNDED = -(2**63)
@@ -92,7 +91,7 @@ class Shape(Addressing):
             if not (0 <= n <= INT64_MAX or (d and n == UNBOUNDED)):
                 raise FieldError("dimensions", f"the size of a dimension is 0 or more, not {n}")
         if self.layout is None:
-            put(self, "layout", Layout(tuple(range(self.rank - 1, -1, -1))))
+            put(self, "layout", Layout(descending(self.rank)))
         elif not isinstance(self.layout, Layout):
             raise TypeError(
                 f"layout must be a Layout, not {type(self.layout).__name__}; strided.parse makes one from text"
@@ -101,11 +100,7 @@ class Shape(Addressing):
 
     def _validate(self, kind: ElementType) -> None:
         layout = self._array_layout
-        if layout.rank != self.rank:
-            raise FieldError(
-                "minor_to_major",
-                f"the array has {counted(self.rank, 'dimension')}, but minor_to_major has {layout.rank}",
-            )
+        check_order(layout.minor_to_major, self.rank)
         # XLA multiplies in this order and stops at the first overflow: [0, big, big] is a shape, [big, big, 0] is not.
         total = 1
         for n in self.dimensions:
@@ -161,7 +156,7 @@ class Shape(Addressing):
         return any(self.dynamic)
 
     def dimension_number(self, dimension: SupportsIndex) -> int:
-        """A dimension number from 0 on; negative ones count from the end.
+        """A dimension number from 0 on; negative ones count from the end. IndexError out of bounds.
 
         >>> Shape("f32", (3, 5)).dimension_number(-1)
         1
@@ -315,7 +310,7 @@ class Shape(Addressing):
     def __repr__(self) -> str:
         sizes = ", ".join("UNBOUNDED" if n == UNBOUNDED else str(n) for n in self.dimensions)
         shown = [repr(self.element_type), f"({sizes}{',' if self.rank == 1 else ''})"]
-        if self.layout is not None and self.layout != Layout(tuple(range(self.rank - 1, -1, -1))):
+        if self.layout is not None and self.layout != Layout(descending(self.rank)):
             shown.append(repr(self.layout))
         if self.is_dynamic:
             shown.append(f"dynamic={self.dynamic!r}")

@@ -1,4 +1,4 @@
-"""Errors about one field of a value."""
+"""What the fields of a value must be, and the error about one of them."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 
 from strided.addressing.tiling import COMBINE
 from strided.errors import LayoutError
+from strided.wording import counted
 
 INT64_MAX = 2**63 - 1
 
@@ -33,6 +34,15 @@ def integers(values: Any, what: str) -> tuple[int, ...]:
         return tuple(operator.index(v) for v in values)
     except TypeError:
         raise FieldError(what, f"{what} must be integers, not {str(values)[:100]}") from None
+
+
+def check_order(minor_to_major: Sequence[int], rank: int) -> None:
+    """Raise FieldError unless an order has a number for each of the dimensions."""
+    if len(minor_to_major) != rank:
+        raise FieldError(
+            "minor_to_major",
+            f"the array has {counted(rank, 'dimension')}, but minor_to_major has {len(minor_to_major)}",
+        )
 
 
 def shortened(values: Sequence[int]) -> str:

@@ -202,20 +202,10 @@ def axis_map_of(terms: tuple[Term, ...], extent: int) -> AxisMap:
             linear += radix_map.strides[0]
     if not radix_maps:
         return AxisMap(base, (RadixMap(0, 1, (), (linear,)),) if linear else ())
-    # A linear part is absorbed: every digit of a radix map is linear in its coordinate.
-    first, *others = radix_maps
-    joined = True
-    while others and joined:
-        joined = False
-        for k, other in enumerate(others):
-            merged = _together(first, other)
-            if merged is not None:
-                constant, first = merged
-                base += constant
-                del others[k]
-                joined = True
-                break
+    constant, first, others = _added(radix_maps)
+    base += constant
     if linear and first.step == 1:
+        # The linear part is absorbed: every digit of a radix map is linear in its coordinate.
         weights = [math.prod(first.sizes[:k]) for k in range(len(first.strides))]
         strides = tuple(s + w * linear for s, w in zip(first.strides, weights, strict=True))
         base -= first.start * linear
@@ -294,6 +284,21 @@ def _trimmed(
     if not sizes:
         return base + start * strides[0], RadixMap(0, 1, (), (step * strides[0],))
     return base, RadixMap(start, step, sizes, strides)
+
+
+def _added(radix_maps: list[RadixMap]) -> tuple[int, RadixMap, list[RadixMap]]:
+    """A constant, the sum of the first radix map and all that fit it, and those that do not."""
+    first, *others = radix_maps
+    base, left = 0, -1
+    while left != len(others):  # what fits nothing yet may fit a sum
+        left = len(others)
+        for k, other in enumerate(others):
+            if (sum_of_two := _together(first, other)) is not None:
+                constant, first = sum_of_two
+                base += constant
+                del others[k]
+                break
+    return base, first, others
 
 
 def _together(a: RadixMap, b: RadixMap) -> tuple[int, RadixMap] | None:

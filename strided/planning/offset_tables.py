@@ -261,8 +261,8 @@ def target_runs(axis: Axis, start: int, stop: int) -> Table:
 
 def _runs(side: AxisMap, start: int, stop: int) -> Table:
     """(offset, first index, length) of the runs of one side, indices counted from `start`."""
-    limits = cuts(start, stop, side.radix_maps)
-    return np.stack([side.offsets_at(limits[:-1]), limits[:-1] - start, np.diff(limits)], axis=1)
+    ends = cuts(start, stop, side.radix_maps)
+    return np.stack([side.offsets_at(ends[:-1]), ends[:-1] - start, np.diff(ends)], axis=1)
 
 
 def block_limits(axis: Axis, start: int, stop: int, block: int) -> Table:
@@ -275,9 +275,9 @@ def block_limits(axis: Axis, start: int, stop: int, block: int) -> Table:
 
 def pieces_of(axis: Axis, start: int, stop: int) -> Table:
     """(source offset, target offset, length) of the pieces of a range of an axis."""
-    limits = cuts(start, stop, (*axis.source.radix_maps, *axis.target.radix_maps))
-    heads = limits[:-1]
-    return np.stack([axis.source.offsets_at(heads), axis.target.offsets_at(heads), np.diff(limits)], axis=1)
+    ends = cuts(start, stop, (*axis.source.radix_maps, *axis.target.radix_maps))
+    heads = ends[:-1]
+    return np.stack([axis.source.offsets_at(heads), axis.target.offsets_at(heads), np.diff(ends)], axis=1)
 
 
 def cuts(start: int, stop: int, radix_maps: Sequence[RadixMap]) -> Table:

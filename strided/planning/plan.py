@@ -102,7 +102,7 @@ class Plan:
         The kernel that moves most of it.
     reason : str
         Why this one.
-    steps : tuple of VectorStep, StagedCopy, NestStep or PerElementStep
+    steps : tuple of VectorStep, StagedCopy, NestStep, PerElementStep or FillStep
         Steps, in order.
     shift : (int, int)
         Bits to add to the offsets of all steps in the source and the target.

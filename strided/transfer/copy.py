@@ -25,21 +25,10 @@ from strided.runtime.cache import BoundedCache, forgettable
 from strided.transfer.bounds import holds, least_size, refuse_outside
 from strided.transfer.by_numpy import CopyByNumPy, small_copy
 from strided.transfer.executor import PATTERN_BYTES, ElementFormat, Execution
-from strided.transfer.gather_scatter import (
-    gather,
-    gather_at,
-    offsets_at,
-    scatter,
-)
+from strided.transfer.gather_scatter import gather, gather_at, offsets_at, scatter
 from strided.transfer.program import Copy
 from strided.transfer.readahead import few_pages, mapping_of
-from strided.transfer.region import (
-    Region,
-    dense_region,
-    empty_aligned,
-    may_overlap,
-    region_of_ndarray,
-)
+from strided.transfer.region import Region, dense_region, empty_aligned, may_overlap, region_of_ndarray
 from strided.wording import counted
 
 __all__ = [
@@ -211,6 +200,8 @@ def fill(destination: Region, pattern: int, *, spare: int = 0) -> None:
         Elements lie outside the buffer. Nothing was written.
     OverflowError
         The pattern is negative or has more bits than an element.
+    ValueError
+        The destination is read-only.
     """
     if pattern < 0 or pattern >> destination.bits:
         raise OverflowError(f"pattern {pattern:#x} does not fit {counted(destination.bits, 'bit')}")

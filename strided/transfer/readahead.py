@@ -21,7 +21,7 @@ from strided.planning.runs import merged, runs_of, table_of
 from strided.runtime import limits
 from strided.runtime.aliases import Bytes, Table
 from strided.runtime.cache import forgettable
-from strided.transfer.region import Region
+from strided.transfer.region import Region, address_of
 
 
 class Mapping(NamedTuple):
@@ -42,7 +42,7 @@ def mapping_of(buffer: Bytes) -> Mapping | None:
     file = owner.obj if isinstance(owner, memoryview) else owner
     if not isinstance(file, mmap.mmap) or outermost.nbytes != len(file):
         return None
-    return Mapping(file, buffer.__array_interface__["data"][0] - outermost.__array_interface__["data"][0])
+    return Mapping(file, address_of(buffer) - address_of(outermost))
 
 
 @contextmanager

@@ -169,7 +169,9 @@ def test_printing_keeps_formatters() -> None:
 
 
 @pytest.mark.parametrize("shape", [(2050, 2061), (60, 301, 300)], ids=str)
-@pytest.mark.parametrize("options", [{}, {"linewidth": 30}, {"edgeitems": 1}, {"precision": 2}], ids=str)
+@pytest.mark.parametrize(
+    "options", [{}, {"linewidth": 30}, {"linewidth": np.inf}, {"edgeitems": 1}, {"precision": 2}], ids=str
+)
 @pytest.mark.parametrize("dtype", [np.float32, np.int32])
 def test_printing_tells_the_shape_as_numpy_does(shape: tuple[int, ...], options: dict[str, int], dtype: Any) -> None:
     x = np.broadcast_to(np.array(3, dtype) / np.array(7, dtype), shape).astype(dtype)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -12,10 +11,8 @@ import pytest
 
 import strided as sd
 from strided import cli
-from tests.commands import run_command
-from tests.memory.test_reports import HLO, MATMUL, MEMORY, text_of
-
-Run = Callable[..., tuple[int, str, str]]
+from tests.commands import Run, run_command
+from tests.memory.samples import HLO, MATMUL, MEMORY, text_of
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import pytest
 
 import strided as sd
 from strided.layout import Shape
-from tests.memory.test_reports import HLO, MATMUL, REPORTS
+from tests.memory.samples import HLO, MATMUL, REPORTS
 
 PEAK = """HloModule f, is_scheduled=true
 

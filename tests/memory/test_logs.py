@@ -15,7 +15,7 @@ import strided as sd
 from strided.dumps.detect import recognise
 from strided.memory import explain_size
 from strided.memory.usage_text import Size
-from tests.memory.test_reports import LOGS, MEMORY, OLD, REPORTS, text_of
+from tests.memory.samples import ERROR, LOGS, MEMORY, OLD, REPORTS, text_of
 
 MORE = "the text holds more reports; this is the first"
 USED = "Ran out of memory in memory space {0}. Used {1} of {2} {0}. Exceeded {0} capacity by {3}.\n"
@@ -374,3 +374,65 @@ def test_a_message_of_very_many_memory_spaces_is_no_report() -> None:
     message = usage_message(table_of(("1.0MiB", "f32[512,512]")))
     assert recognise(message * 3) == "memory report"
     assert recognise(message + b"\n\0" * 1000) == "binary"
+
+
+#: What logs make of a line, by its number.
+LOGGED: dict[str, Callable[[int, str], str]] = {
+    "Ray": lambda _, line: f"\x1b[36m(train pid=12, ip=10.0.0.14)\x1b[0m {line}",
+    "ranks": lambda _, line: f"0: {line}",
+    "containers": lambda _, line: f"web-1  | {line}".rstrip(),
+    "quoted": lambda _, line: f"\t> {line}",
+    "times": lambda n, line: f"2026-11-22T14:{27 + n // 9}:{n % 60:02}.{10**8 + 997 * n}Z {line}",
+    "whole seconds": lambda n, line: f"Nov 22 09:59:{n % 60:02}{'.5' if n % 3 else ''} host python[77]: {line}",
+    "moments": lambda n, line: f"[{1_763_821_650 + n}.{n:03}] {1_763_821_650_000 + n} {line}",
+    "JSON lines": lambda n, line: json.dumps(
+        {"time": f"2026-11-22T14:27:30.{n + 1}Z", "log": f"{line}\n", "to": "err"}
+    ),
+}
+
+
+@pytest.mark.parametrize("text", LOGS, ids=["tables", "list"])
+@pytest.mark.parametrize("name", LOGGED)
+def test_what_a_log_puts_before_each_line_does_not_matter(name: str, text: str) -> None:
+    logged = "\n".join(LOGGED[name](n, line) for n, line in enumerate(text.split("\n")))
+    assert logged != text
+    own, plain = sd.memory_report(logged), sd.memory_report(text)
+    assert own == plain
+    assert plain.buffers
+
+
+@pytest.mark.parametrize("write", [json.dumps, repr, lambda text: json.dumps({"message": text, "severity": "ERROR"})])
+@pytest.mark.parametrize("text", LOGS, ids=["tables", "list"])
+def test_a_text_may_be_one_string(text: str, write: Callable[[str], str]) -> None:
+    assert sd.memory_report(write(text)) == sd.memory_report(text)
+
+
+@pytest.mark.parametrize("turn", [1, 2, 5])
+def test_reports_of_two_processes_are_not_mixed(turn: int) -> None:
+    texts = [text_of(path).split("\n") for path in REPORTS[:2]]
+    lines = []
+    for k in range(0, max(map(len, texts)), turn):
+        lines += [f"(pid={n}) {line}" for n, text in enumerate(texts) for line in text[k : k + turn]]
+    mixed, own = sd.memory_report("\n".join(lines)), sd.memory_report(REPORTS[0])
+    assert mixed.buffers == own.buffers
+    assert (mixed.total_bytes, mixed.padding_bytes) == (own.total_bytes, own.padding_bytes)
+    assert "the text holds more reports; this is the first" in mixed.notes
+
+
+def test_tables_that_cannot_be_read_are_not_denied() -> None:
+    lines = text_of(REPORTS[0]).split("\n")
+    report = sd.memory_report(
+        ERROR + "\n".join(f"{chr(97 + k % 26) * (1 + k % 3)}! {line}" for k, line in enumerate(lines))
+    )
+    assert not report.buffers
+    assert any("tables of the text cannot be read" in note for note in report.notes)
+    assert not any("lists no buffers" in note for note in report.notes)
+
+
+@pytest.mark.parametrize("path", REPORTS, ids=lambda path: path.name)
+def test_a_log_may_have_colours(path: Path) -> None:
+    text = text_of(path)
+    coloured = "\x1b[31m" + text.replace("\n", "\x1b[0m\n").replace("size", "\x1b[1;32msize\x1b[0m")
+    assert sd.memory_report(coloured).to_dict() == sd.memory_report(text).to_dict()
+    found = "\n".join(f"\x1b[01;31m\x1b[K{line}\x1b[m\x1b[K" for line in text.split("\n"))  # as by grep
+    assert sd.memory_report(found).to_dict() == sd.memory_report(text).to_dict()

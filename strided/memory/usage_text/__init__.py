@@ -1,0 +1,17 @@
+"""Reads the texts in which the compiler says how much memory a program takes.
+
+- The *memory usage report*, beside a dump or in the log of a program that does not fit (`tables`).
+- The message of an exception (`messages`).
+- The list of the largest allocations that compilers printed until about 2025, and that of XLA for GPU (`largest`).
+
+Figures such as "22.39G" are rounded; they are kept with the range that they stand for (`values`). Logs make more of
+such a text than its lines: `logs` takes it out of them.
+"""
+
+from __future__ import annotations
+
+from strided.memory.usage_text.messages import is_of_runtime
+from strided.memory.usage_text.read import read_usage_text, usage_in
+from strided.memory.usage_text.values import SPACES, Row, Size, Space, UsageText
+
+__all__ = ["SPACES", "Row", "Size", "Space", "UsageText", "is_of_runtime", "read_usage_text", "usage_in"]

@@ -1,0 +1,149 @@
+"""Takes a text out of the log that holds it.
+
+A log may hold the text as JSON or as one string, in which ends of lines are two characters; it may colour it, end its
+lines in other ways, and put something before each, such as a process, the time or the number of the line.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import re
+from collections.abc import Iterator
+
+#: What sets the colours of a terminal, and erases the rest of its line behind them, as grep does: a log may hold both.
+_COLOUR = re.compile(r"\x1b\[[0-9;:]{0,40}[mK]")
+#: The keys under which logs of JSON objects keep what was written, and a moment.
+_WRITTEN = frozenset(("log", "message", "msg", "textPayload", "text", "line", "MESSAGE", "@message", "body"))
+_MOMENT = "timestamp"
+#: Characters of a JSON text that is read as a whole, which takes many times its size in memory.
+_LONGEST_JSON = 1 << 26
+#: The beginning of a line that names an operation.
+_OPERATOR = re.compile(r'Operator: \w{1,40}="')
+#: What JSON and repr write for a character.
+_ESCAPED = re.compile(r"\\(?:u([0-9a-fA-F]{4})|([nrt\"'\\/]))")
+_ESCAPES = {"n": "\n", "r": "\r", "t": "\t"}
+#: What differs from line to line in what a log puts before each: dates, times, and seconds since some moment.
+_TIME = re.compile(
+    r"(?<![\d.])(?:\d{4}[-/]\d\d[-/]\d\d|\d{1,2}:\d\d(?::\d\d)?(?:[.,]\d{1,9})?|\d{1,19}\.\d{2,9}|\d{10,19})(?![\d.])"
+)
+#: A number that may count the lines of a text, and the signs between which grep puts it.
+_COUNTER = re.compile(r"\d{1,9}")
+_BESIDE_COUNTER = ":-"
+#: Numbers before a line that are tried.
+_MOST_COUNTERS = 20
+#: Lines that tell whether a number counts them, at least and at most: those of several processes soon begin again.
+_FEW, _MANY = 3, 200
+
+
+def text_of_log(text: str) -> str:
+    """What a log holds, without JSON, escapes and colours, in lines that end with a newline."""
+    return _with_line_ends(_COLOUR.sub("", _unescaped(_written(text))))
+
+
+def _with_line_ends(text: str) -> str:
+    r"""The text, in which every line ends with a newline, as also those do that a progress bar overwrites.
+
+    >>> _with_line_ends("a\r\nb\rc")
+    'a\nb\nc'
+    """
+    return text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text
+
+
+def _written(text: str) -> str:
+    r"""What was written to a log that holds JSON objects, one in each line or all in a list; else the text.
+
+    >>> _written('{"level": "ERROR", "message": "HLO module: jit_f."}\nthe end')
+    'HLO module: jit_f.\nthe end'
+    """
+    start = text[:1000].lstrip()[:1]
+    if start and start in "[{" and len(text) <= _LONGEST_JSON and (found := _strings_of(text)) is not None:
+        return "\n".join(found)
+    if '{"' not in text:
+        return text
+    lines = ((line, _strings_of(line) if line.startswith("{") else None) for line in text.split("\n"))
+    return "\n".join(line if found is None else "\n".join(found) for line, found in lines)
+
+
+def _strings_of(text: str) -> list[str] | None:
+    """What a text in JSON holds under the keys of logs, else all its strings; None if it is none."""
+    try:
+        value = json.loads(text)
+        if isinstance(value, list):
+            moments = [str(one.get(_MOMENT, "")) if isinstance(one, dict) else "" for one in value]
+            value = value[::-1] if moments and moments[0] > moments[-1] else value  # the latest was put first
+        strings = list(_strings_in(value))
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(value, (dict, list)):
+        return None
+    written = [one for key, one in strings if key in _WRITTEN]
+    return [one.removesuffix("\n") for one in written or [one for _, one in strings]]
+
+
+def _strings_in(value: object, key: str = "") -> Iterator[tuple[str, str]]:
+    """The strings of a JSON value, each with the nearest key."""
+    if isinstance(value, str):
+        yield key, value
+    elif isinstance(value, dict):
+        for name, one in value.items():
+            yield from _strings_in(one, name)
+    elif isinstance(value, list):
+        for one in value:
+            yield from _strings_in(one, key)
+
+
+def _unescaped(text: str) -> str:
+    r"""The text, in which lines that hold others as one string, as JSON and repr write it, are those.
+
+    >>> _unescaped(r'"HLO module: jit_f.\nSee \"it\""')
+    '"HLO module: jit_f.\nSee "it""'
+    """
+    if r"\n" not in text:
+        return text
+    return "\n".join(_ESCAPED.sub(_character, line) if _holds_lines(line) else line for line in text.split("\n"))
+
+
+def _holds_lines(line: str) -> bool:
+    r"""Whether a line holds others as one string; names of operations may have an end of line too."""
+    end = line.find(r"\n")
+    return end >= 0 and _OPERATOR.search(line, 0, end) is None
+
+
+def _character(escaped: re.Match[str]) -> str:
+    return chr(int(escaped[1], 16)) if escaped[1] else _ESCAPES.get(escaped[2], escaped[2])
+
+
+def without_prefixes(text: str, first: re.Match[str] | None) -> str:
+    """The lines of a log that begin as its `first` one, without what it puts before each; all if it puts nothing there.
+
+    Times may differ, and so may a number that counts the lines. Processes may not: the lines of another one are those
+    of another report.
+    """
+    prefix = first[1].rstrip() if first else ""
+    if first is None or not prefix:
+        return text
+    alike = _counted_alike(prefix, text[first.start() : first.start() + (1 << 20)]) or re.compile(_alike(prefix))
+    return "\n".join(line[found.end() :] for line in text.split("\n") if (found := alike.match(line)))
+
+
+def _alike(prefix: str) -> str:
+    """The pattern of what a log puts before a line, at any time."""
+    return f"(?>{_TIME.pattern})".join(map(re.escape, _TIME.split(prefix)))
+
+
+def _counted_alike(prefix: str, text: str) -> re.Pattern[str] | None:
+    """The pattern of what stands before each line of a text, if a number in that counts them; else None."""
+    lines = text.split("\n", _MANY)[:_MANY]
+    for number in itertools.islice(_COUNTER.finditer(prefix), _MOST_COUNTERS):
+        before, after = prefix[: number.start()].rstrip(" "), prefix[number.end() :]
+        open_ended = "[:-]" if before[-1:] in _BESIDE_COUNTER and before else ""
+        closed = "[:-]" if after[:1] in _BESIDE_COUNTER and after else ""
+        alike = re.compile(
+            f"{_alike(before[: len(before) - bool(open_ended)])}{open_ended} *({_COUNTER.pattern}){closed}"
+            f"{_alike(after[bool(closed) :])}"
+        )
+        counts = [int(found[1]) for line in lines if (found := alike.match(line))]
+        if len(counts) >= _FEW and all(a < b for a, b in itertools.pairwise(counts)):
+            return alike
+    return None

@@ -1,0 +1,99 @@
+"""Messages of exceptions: how much memory a program takes, and how much there is.
+
+"Used 22.39G of 15.75G hbm", "the total memory required for HLO temporaries (22.39G) exceeds available HBM (15.75G)",
+"Scoped allocation with size 64.0K and limit 40.0K", "Allocation (size=268435456) would exceed memory (size=134217728)".
+"""
+
+from __future__ import annotations
+
+import re
+
+from strided.memory.usage_text.values import OP_NAME, SIZE, Row, Size, Space, UsageText, number_of, size_of
+
+#: A character of a name, which quotes and what escapes them end: a log may keep a message as JSON or repr.
+_NAME = r"[^\s,\\\"']"
+_MODULE = re.compile(rf"HLO module: ({_NAME}{{1,400}}?)\.?(?:[\s,\\\"']|$)")
+
+_SPACE_WORD = r"(?:memory space )?(\w{1,40})"
+_USED = re.compile(rf"Ran out of memory in {_SPACE_WORD}\b[^\n]{{0,200}}?Used {SIZE} of {SIZE}")
+_EXCEEDED = re.compile(rf"Exceeded \w{{1,40}} capacity by {SIZE}")
+_HBM = re.compile(
+    r"Ran out of memory on (\w{1,40}), the total memory required for"
+    rf"[^(\n]{{0,80}}\({SIZE}\) exceeds[^(\n]{{0,80}}\({SIZE}\)"
+)
+_SCOPED = re.compile(
+    rf"Ran out of memory in memory space (\w{{1,40}}) while allocating on stack for %?(\S{{1,300}}) = [^\n]{{0,9000}}?"
+    rf"Scoped allocation with size {SIZE} and limit {SIZE} exceeded scoped \w{{1,40}} limit by {SIZE}"
+)
+_ALLOCATION = re.compile(
+    r"Allocation \(size=(\d{1,19})\) would exceed memory \(size=(\d{1,19})\) :: #(\w{1,60}) "
+    r"\[shape = '([^'\n]{0,2000})', space=(\w{1,40})"
+)
+_TAG = re.compile(r"tag = '([^'\n]{0,400})'")
+_KERNEL = re.compile(rf"[^\]\n]{{0,2000}}\] :: ({_NAME}{{1,300}})")
+
+#: What the runtime says when a program, or a buffer, finds no place.
+_RUNTIME = re.compile(
+    rf"Attempting to (?:allocate|reserve) {SIZE}[^\n]{{0,100}}That was not possible\. There are {SIZE} free"
+    r"|(?:Out of memory while|ran out of memory) trying to allocate \d"
+)
+
+
+def is_of_runtime(text: str) -> bool:
+    """Whether a text is what the runtime says when memory is full."""
+    return _RUNTIME.search(text) is not None
+
+
+def module_named(text: str, start: int) -> str:
+    """The program that a text names from a place on, or before it; "" if it names none."""
+    found = _MODULE.search(text, start) or _MODULE.search(text)
+    return found[1] if found else ""
+
+
+def count_messages(text: str, found: UsageText) -> int:
+    """Where the first message begins. Those with other figures are of other reports, which are counted."""
+    said: dict[tuple[int, Size, Size], int] = {}
+    for pattern, first in ((_USED, 2), (_HBM, 2), (_SCOPED, 3)):
+        for one in pattern.finditer(text):
+            total, capacity = (size_of(*one.group(k, k + 1)) for k in (first, first + 2))
+            said.setdefault((number_of(one[1]), total, capacity), one.start())
+    found.others += len(said) > 1
+    return min(said.values(), default=0)
+
+
+def read_messages(text: str, found: UsageText) -> None:
+    """The limits that the first message names, and the buffer that it is about, if it names one."""
+    if used := _USED.search(text):
+        _limits(found, used[1], size_of(used[2], used[3]), size_of(used[4], used[5]))
+        after = _USED.search(text, used.end())
+        if exceeded := _EXCEEDED.search(text, used.end(), after.start() if after else len(text)):
+            found.spaces[number_of(used[1])].excess = size_of(exceeded[1], exceeded[2])
+    elif hbm := _HBM.search(text):
+        _limits(found, hbm[1], size_of(hbm[2], hbm[3]), size_of(hbm[4], hbm[5]))
+    elif scoped := _SCOPED.search(text):
+        size = size_of(scoped[3], scoped[4])
+        space = _limits(found, scoped[1], size, size_of(scoped[5], scoped[6]))
+        space.excess = size_of(scoped[7], scoped[8])
+        op_name = OP_NAME.search(scoped[0])
+        space.rows.append(Row(1, size, 0, 1, (), None, f"stack of {scoped[2]}", op_name[1] if op_name else ""))
+    elif allocation := _ALLOCATION.search(text):
+        _read_allocation(allocation, text[allocation.end() : allocation.end() + 3000], found)
+
+
+def _read_allocation(allocation: re.Match[str], rest: str, found: UsageText) -> None:
+    """A buffer of a kernel that is larger than the memory; the `rest` of the message names the kernel."""
+    size, capacity = (Size(*3 * (int(n),)) for n in allocation.groups()[:2])
+    space = _limits(found, allocation[5], size, capacity)
+    tag = _TAG.search(rest.split("]")[0])
+    kernel = _KERNEL.match(rest)
+    name = " ".join([f"#{allocation[3]}", *([f"({tag[1]})"] if tag else [])])
+    found.module = found.module or (kernel[1] if kernel else "")
+    space.rows.append(Row(1, size, 0, 1, (allocation[4],), None, name, kernel[1] if kernel else ""))
+
+
+def _limits(found: UsageText, name: str, total: Size, capacity: Size) -> Space:
+    """The memory space of that name, with the limits that a message gives."""
+    space = found.space(number_of(name), name.lower())
+    space.total = space.total or total
+    space.capacity = capacity
+    return space

@@ -1,0 +1,99 @@
+"""What a text says about memory: sizes as they are printed, slots, and memory spaces."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+_UNITS = {"": 0, "K": 10, "M": 20, "G": 30, "T": 40}
+#: A printed size, its number and its unit. The compiler prints one with every size: a number without it was cut.
+SIZE = r"(\d{1,18}(?:\.\d{1,6})?) ?(?=[KMGTB])([KMGT]?)(?:iB|B)?"
+#: The name of an operation, as the metadata of HLO give it.
+OP_NAME = re.compile(r'op_name="((?:[^"\\]|\\.){0,2000})"')
+
+#: Numbers of memory spaces by the names that texts give them.
+SPACES = {"hbm": 0, "default": 0, "vmem": 1, "smem": 2, "cmem": 3, "host": 5}
+#: The number of a space of any other name.
+UNKNOWN = -1
+
+
+class Size(NamedTuple):
+    """Bytes, and the least and the most that a rounded figure stands for."""
+
+    bytes: int
+    least: int
+    most: int
+
+    @property
+    def is_rounded(self) -> bool:
+        """Whether other numbers of bytes print alike."""
+        return self.least < self.most
+
+
+@dataclass(frozen=True)
+class Row:
+    """One slot of a table: its size, its place, and the shapes of its values, as text."""
+
+    table: int
+    size: Size
+    offset: int
+    values: int
+    shapes: tuple[str, ...]
+    unpadded: Size | None = None
+    name: str = ""
+    op_name: str = ""
+    kind: str = ""
+
+
+@dataclass
+class Space:
+    """What a text says of one memory space; of its `temporaries`, the bytes in all and those without padding."""
+
+    number: int
+    name: str
+    total: Size | None = None
+    capacity: Size | None = None
+    excess: Size | None = None
+    rows: list[Row] = field(default_factory=list)
+    left_out: int = 0
+    unread: int = 0
+    temporaries: tuple[Size, Size] | None = None
+    is_padded: bool = True
+
+
+@dataclass
+class UsageText:
+    """A whole text: the program, its memory spaces by number, and whether it has tables, which may be unreadable."""
+
+    module: str = ""
+    spaces: dict[int, Space] = field(default_factory=dict)
+    others: int = 0
+    has_tables: bool = False
+
+    def space(self, number: int, name: str) -> Space:
+        """The space of that number, made if there is none."""
+        return self.spaces.setdefault(number, Space(number, name))
+
+
+def size_of(number: str, unit: str) -> Size:
+    """A printed size. A figure with decimals stands for all that print so.
+
+    The compiler rounds down to the next smaller unit first.
+
+    >>> size_of("16.0", "K")
+    Size(bytes=16384, least=16332, most=16436)
+    >>> size_of("15.79", "G").most >= 16_960_000_000
+    True
+    """
+    scale = 1 << _UNITS[unit]
+    places = len(number.partition(".")[2])
+    half = scale / 10**places / 2 if unit else 0
+    below = scale // 1024 if unit not in ("", "K") else 0
+    middle = float(number) * scale if places else int(number) * scale
+    return Size(round(middle), int(middle - half), round(middle + half + 0.4) + below if half else round(middle))
+
+
+def number_of(name: str) -> int:
+    """The number of a memory space by its name in a text."""
+    return SPACES.get(name.lower(), UNKNOWN)

@@ -1,0 +1,100 @@
+"""How commands fail: in a line or two, and without a trace."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from strided import inspect
+from strided.demo import SHAPE
+from tests.commands import TEXT, Run, in_process_of_its_own
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("frob",), "no command is called 'frob'"),
+        (("info",), "missing argument 'SHAPE'"),
+        (("info", "f32[3,,5]"), "expected a dimension size"),
+        (("info", "{1,0}"), "is a layout alone"),
+        (("info", TEXT, "--at", "3,0"), "out of bounds"),
+        (("info", TEXT, "--byte", "96"), "outside a buffer of 96 bytes"),
+        (("info", "--plan", "f32[3]", "f32[4]"), "not the same array"),
+        (("show", "DUMP"), "give the shape"),
+        (("show", "nowhere.bin", SHAPE), "nowhere.bin: No such file"),
+        (("show", "DUMP", "f32[5,131]{1,0:T(8,128)}"), "takes 8192 bytes, but the buffer has 4096"),
+        (("show", "DUMP", SHAPE, "9"), "index 9 is out of bounds for axis 0 with size 5"),
+        (("show", "DUMP", SHAPE, "__import__('os')"), "expected integers, slices"),
+        (("show", "DUMP", SHAPE, "0", "1"), "an index is one operand"),
+        (("show", "DUMP", SHAPE, "--frob"), "--frob"),
+        (("show", "DIR"), "is a folder"),
+        (("convert", "DUMP", SHAPE, "out.npy", "--to", "{0,1}"), ".npy files are row-major"),
+        (("convert", "DUMP", SHAPE, "DIR/none/out.npy"), "No such file or directory"),
+        (("convert", "DUMP", SHAPE, "DIR"), "is a folder: name a file in it"),
+        (("convert", "DUMP", SHAPE, "out.bin", "--to", "{0}"), "dimensions"),
+        (("convert", "DUMP", "(f32[3], f32[2])", "out.npy"), "is a tuple"),
+        (("convert",), "Missing argument 'FILE'"),
+        (("convert", "DUMP"), "Missing argument 'OUT'"),
+        (("convert", "DUMP", SHAPE), "Missing argument 'OUT'"),
+        (("convert", "DUMP", SHAPE, "a", "b"), "a: No such file"),
+        (("convert", "DUMP", "out.npy"), "raw bytes do not say what they are"),
+        (("show", "DUMP"), "'strided identify' looks for it"),
+        (("show", "DUMP", "(5,131)"), "'(5,131)' is no shape, and raw bytes do not say what they are"),
+        (("ls", "DUMP"), "'strided identify' looks for it"),
+        (("info", TEXT, "--at", "1"), "has 2 numbers, not 1"),
+        (("info", TEXT, "--at", "1,:"), "one integer for each dimension"),
+        (("hlo", "nowhere.txt"), "No such file"),
+        (("ls", "nowhere"), "No such file"),
+        (("show", SHAPE, "DUMP"), "the file comes first, then its shape"),
+        (("show", "DIR", SHAPE), "is a folder"),
+        (("convert", "DIR", "out.npy"), "is a folder"),
+        (("info", "bfloat16[3]"), "did you mean bf16?"),
+        (("convert", "DUMP", SHAPE, "out.npy", "--dtype", "frob"), "no element type 'frob'; those of arrays are"),
+        (("convert", "DUMP", SHAPE, "out.npy", "--dtype", "e5m2"), "did you mean f8e5m2 or f8e5m2fnuz?"),
+        (("convert", "DUMP", SHAPE, "out.npy", "--dtype", "token"), "--dtype: token has no values"),
+        (("convert", "DUMP", SHAPE, "DUMP", SHAPE, "out.npz"), "two arrays are called 'dump'"),
+        (("convert", "DUMP", SHAPE, "DUMP:x", "out.npz"), "holds one array, which has no name"),
+        (("convert", "DUMP", SHAPE, "out.npz", "--to", "{0,1}"), ".npz files are row-major"),
+        (("info", "(f32[3])", "--svg", "out.svg"), "is a tuple"),
+    ],
+)
+def test_errors_are_one_or_two_lines(run: Run, dump: Path, arguments: tuple[str, ...], words: str) -> None:
+    places = {"DUMP": str(dump), "DIR": str(dump.parent)}
+    before = sorted(dump.parent.iterdir())
+    code, out, err = run(*(a.replace("DUMP", places["DUMP"]).replace("DIR", places["DIR"]) for a in arguments))
+    assert (code, out) == (2, "")
+    assert words in err
+    assert 1 <= err.count("\n") <= 2
+    assert sorted(dump.parent.iterdir()) == before
+
+
+@pytest.mark.parametrize(("told", "words"), [((), "the input ends too early"), (("x.bin is cut",), "x.bin is cut")])
+def test_an_input_that_ends_early_is_no_interruption(
+    run: Run, dump: Path, monkeypatch: pytest.MonkeyPatch, told: tuple[str, ...], words: str
+) -> None:
+    def end(*_: object, **__: object) -> None:
+        raise EOFError(*told)
+
+    monkeypatch.setattr(inspect, "statistics", end)
+    code, _, err = run("show", dump, SHAPE)
+    assert (code, err) == (2, f"strided: {words}\n")
+
+
+def test_a_full_disk_leaves_what_was_there(dump: Path, tmp_path: Path) -> None:
+    target = tmp_path / "out.npy"
+    target.write_bytes(b"as it was")
+    resource = pytest.importorskip("resource")
+
+    def limit() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (500, 500))
+
+    # Bytecode that Python cuts off at the limit, it takes for whole afterwards.
+    environment = os.environ | {"STRIDED_CACHE": "0", "PYTHONDONTWRITEBYTECODE": "1"}
+    done = in_process_of_its_own("convert", dump, SHAPE, target, "--force", preexec_fn=limit, env=environment)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "File too large" in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert target.read_bytes() == b"as it was"
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["dump.bin", "out.npy"]

@@ -1,0 +1,57 @@
+"""`strided --help` and `--version`, what shells complete, and what is imported for them."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+import strided as sd
+from strided.cli import group
+from tests.commands import TEXT, Run
+
+
+def test_version(run: Run) -> None:
+    assert run("--version") == (0, f"strided {sd.__version__}\n", "")
+
+
+@pytest.mark.parametrize("arguments", [(), ("--help",), ("-h",), ("info", "-h"), ("show", "--help")])
+def test_help(run: Run, arguments: tuple[str, ...]) -> None:
+    code, out, err = run(*arguments)
+    assert (code, err) == (0, "")
+    assert out.startswith("Usage: strided")
+
+
+@pytest.mark.parametrize("columns", [40, 50, 80])
+def test_help_fits_the_terminal(run: Run, monkeypatch: pytest.MonkeyPatch, columns: int) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    for command in ((), *((name,) for name in group.commands.commands)):
+        code, out, err = run(*command, "--help")
+        assert (code, err) == (0, "")
+        lines = [line for line in out.splitlines() if "[v2|v3|" not in line]  # one word
+        assert max(map(len, lines)) <= columns, command
+
+
+def test_completion_of_commands_options_and_files(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("_STRIDED_COMPLETE", "bash_complete")
+    files = ["show", "memory", "copies", "info --svg", "diff a b --svg", "identify a --like", "padding a --scrub"]
+    tries = [
+        ("con", "plain,convert"),
+        ("show --hi", "plain,--histogram"),
+        *((f"{words} x", "file,x") for words in files),
+    ]
+    for words, wanted in tries:
+        monkeypatch.setenv("COMP_WORDS", f"strided {words}")
+        monkeypatch.setenv("COMP_CWORD", str(len(words.split())))
+        assert run()[1].split() == [wanted]
+
+
+def test_help_and_info_load_no_compiler() -> None:
+    for arguments in (["--help"], ["info", TEXT], ["demo"]):
+        code = (
+            "import sys\nfrom strided.cli import main\n"
+            f"try:\n    main({arguments!r})\nexcept SystemExit:\n    print('LOADED', 'numba' in sys.modules)"
+        )
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+        assert done.stdout.endswith("LOADED False\n")

@@ -1,0 +1,135 @@
+"""Reports from the texts of compilers: tables, messages and lists of the largest buffers."""
+
+from __future__ import annotations
+
+import json
+import re
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+import strided as sd
+from strided.layout import TupleShape
+from strided.memory.usage_text import usage_in
+from tests.memory.samples import MATMUL, MEMORY, OLD, REPORTS, text_of
+from tests.steps import check_linear
+from tests.thinned import thinned
+
+SPACE = re.compile(r"Memory Space: (\S+) \(color=(\d+)\)\nTotal bytes: (\d+)")
+
+
+@pytest.mark.parametrize("path", REPORTS, ids=lambda path: path.name)
+def test_totals_are_the_compilers_and_every_row_is_explained(path: Path) -> None:
+    text = text_of(path)
+    spaces = SPACE.findall(text)
+    assert spaces
+    for _, number, total in spaces:
+        report = sd.memory_report(path, space=int(number))
+        rows = text.partition(f"(color={number})")[2].partition("Memory Space")[0].count("%);")
+        assert report.total_bytes == int(total)
+        assert len(report.buffers) == rows
+        assert "total_bytes" not in report.bounds | report.rounded
+        for b in report.buffers:
+            assert b.bytes >= b.unpadded_bytes >= 0
+            assert b.shape is not None
+            assert b.shape in b.shapes
+            assert isinstance(b.shape, TupleShape) or b.shape.byte_size <= b.bytes
+
+
+@pytest.mark.parametrize("path", thinned(REPORTS, 3), ids=lambda path: path.name)
+def test_padding_is_at_most_what_a_text_leaves_room_for(path: Path, tmp_path: Path) -> None:
+    """What is in no row may be padding: a text that lost a row bounds it as much as before, or more."""
+    lines = text_of(path).splitlines(keepends=True)
+    whole, seen = sd.memory_report(path), 0
+    for k in range(len(lines)):
+        copy = tmp_path / "cut.txt"
+        copy.write_text("".join([*lines[:k], *lines[k + 1 :]]))
+        try:
+            cut = sd.memory_report(copy)
+        except sd.DumpError:
+            continue
+        if cut.total_bytes == whole.total_bytes and cut.space == whole.space and len(cut.buffers) < len(whole.buffers):
+            seen += 1
+            assert whole.padding_bytes <= cut.padding_bytes <= cut.total_bytes
+    assert seen
+
+
+def test_a_module_beside_an_error_names_its_rows() -> None:
+    report = sd.memory_report([MATMUL[2], MATMUL[0]])
+    row = next(b for b in report.buffers if str(b.shape) == "c64[30,129]{1,0:T(8,128)}")
+    assert (row.kind, row.source.argument, row.bytes) == ("argument", "b", 65536)
+
+
+@pytest.mark.parametrize(
+    ("name", "space", "total", "capacity", "excess", "rounded"),
+    [
+        ("hbm_arguments_v5e", 0, 24041079439, 16911433728, 7129645711, {"total_bytes", "capacity", "excess"}),
+        ("hbm_train_step_v4", 0, 32341103739, 16374562816, 15966540923, {"total_bytes", "capacity", "excess"}),
+        ("vmem_pallas_v5e", 1, 268435456, 134217728, 134217728, set()),
+        ("vmem_scoped_limit_v6e", 1, 65536, 40960, 24576, {"total_bytes", "capacity", "excess"}),
+    ],
+)
+def test_messages_say_limits(name: str, space: int, total: int, capacity: int, excess: int, rounded: set[str]) -> None:
+    text = text_of(MEMORY / f"{name}.txt")
+    for source in (text, RuntimeError(text), MEMORY / f"{name}.txt"):
+        report = sd.memory_report(source)
+        assert (report.space, report.total_bytes, report.capacity, report.excess) == (space, total, capacity, excess)
+        assert report.rounded == rounded
+
+
+def test_a_message_about_a_kernel_names_its_buffer() -> None:
+    (buffer,) = sd.memory_report(MEMORY / "vmem_pallas_v5e.txt", space="vmem").buffers
+    assert str(buffer.shape) == "f32[16384,4096]{1,0:T(8,128)}"
+    assert (buffer.bytes, buffer.unpadded_bytes, buffer.name) == (1 << 28, 1 << 28, "#allocation3 (scratch operand)")
+
+
+def test_a_message_about_a_kernel_may_be_kept_as_json_or_repr() -> None:
+    text = text_of(MEMORY / "vmem_pallas_v5e.txt").rstrip()
+    for kept in (json.dumps({"message": text}), repr(RuntimeError(text))):
+        assert sd.memory_report(f"{kept}\n").to_dict() == sd.memory_report(text).to_dict()
+
+
+def test_a_buffer_without_a_shape_may_be_padding() -> None:
+    report = sd.memory_report(MEMORY / "vmem_scoped_limit_v6e.txt")
+    (buffer,) = report.buffers
+    assert (buffer.shape, buffer.is_explained) == (None, False)
+    assert report.padding_bytes == report.total_bytes == buffer.bytes
+    assert "no shape is known of 1 buffer: any of it may be padding" in report.notes
+    assert "█" not in str(report).replace("data █", "")
+    assert "at most 64.0KiB of it padding" in report.svg()
+    assert f"{'~64.0KiB':>9} {'?':>9} {'?':>6}  ?" in str(report)
+
+
+def test_the_list_of_older_compilers_is_read() -> None:
+    report = sd.memory_report(OLD)
+    (buffer,) = report.buffers
+    assert (buffer.name, buffer.kind, buffer.source.op_name) == ("fusion.1", "temporary", "jit(f)/mul")
+    assert (buffer.bytes, buffer.unpadded_bytes) == (4 << 30, 32 << 20)
+    assert report.excess == round(3.33 * (1 << 30))
+
+
+def test_the_name_of_a_program_ends_with_its_line() -> None:
+    for end in ("\nSee", r".\nSee", r".\\nSee", ". See", ', "more"', '"', "'", ""):
+        found = usage_in(f"'Ran out of memory in memory space hbm. Used 2G of 1G hbm. HLO module: jit_step{end}")
+        assert found is not None
+        assert found.module == "jit_step"
+
+
+def test_what_a_cut_report_lacks_is_not_claimed() -> None:
+    text = text_of(REPORTS[0])
+    whole, seen = sd.memory_report(text), 0
+    for end in range(text.index("Total bytes: ") + 1, len(text), 3):
+        try:
+            cut = sd.memory_report(text[:end])
+        except sd.DumpError:
+            continue
+        seen += 1
+        assert cut.total_bytes == whole.total_bytes
+        assert whole.padding_bytes <= cut.padding_bytes
+        assert set(cut.buffers) <= set(whole.buffers)
+    assert seen > len(text) // 4
+
+
+def test_long_runs_of_blanks_take_linear_time() -> None:
+    check_linear(lambda size: partial(usage_in, " " * size), 60)

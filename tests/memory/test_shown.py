@@ -1,0 +1,62 @@
+"""How reports show themselves: tables, bars, pictures and pages."""
+
+from __future__ import annotations
+
+import json
+
+import strided as sd
+from strided.memory.buffers import Buffer
+from strided.memory.report import MemoryReport
+from tests.memory.samples import HLO, MATMUL, OLD, REPORTS
+from tests.paths import DATA
+
+
+def test_buffers_are_in_the_order_of_what_they_waste_at_the_peak() -> None:
+    for source in (HLO, MATMUL[:2], *REPORTS):
+        wasted = [b.wasted_bytes for b in sd.memory_report(source).buffers]
+        assert wasted == sorted(wasted, reverse=True)
+
+
+def test_a_report_shows_itself() -> None:
+    report = sd.memory_report(MATMUL[:2])
+    shown = str(report)
+    assert "203.5KiB in hbm" in shown
+    assert "argument b" in shown
+    assert "░" in shown
+    assert all(len(line) <= 80 for line in shown.splitlines())
+    assert "<svg" in report._repr_html_()
+    assert "argument b" in report._repr_html_()
+    data = json.loads(json.dumps(report.to_dict()))
+    assert data["total_bytes"] == 208384
+    assert data["buffers"][0]["source"] == {"argument": "b"}
+    assert report == sd.memory_report(MATMUL[:2])
+
+
+def test_the_bar_shows_data_and_padding_in_proportion() -> None:
+    from strided.memory.pictures import bar
+
+    half = sd.memory_report(HLO)
+    cells = bar(half, 1000)
+    assert len(cells) == 1000
+    assert abs(cells.count("░") - 1000 * half.padding_bytes / half.peak_bytes) <= len(half.buffers)
+
+
+def test_the_picture_shows_where_memory_ends() -> None:
+    message = sd.memory_report(DATA / "memory" / "hbm_train_step_v4.txt")
+    assert "no buffers are listed" in message.svg()
+    assert "capacity 15.25GiB" in message.svg()
+    assert "of it padding" in sd.memory_report(MATMUL[:2]).svg()
+    assert "capacity" not in sd.memory_report(MATMUL[:2]).svg()
+
+
+def test_the_picture_of_many_buffers_is_small() -> None:
+    buffers = tuple(Buffer(name=f"b{k}", bytes=1024, unpadded_bytes=16) for k in range(10_000))
+    report = MemoryReport(total_bytes=1024 * 10_000, peak_bytes=1024 * 10_000, padding_bytes=0, buffers=buffers)
+    assert "10,000 smaller buffers, 9.77MiB" in report.svg()
+    assert len(report.svg()) < 10_000
+
+
+def test_pages_and_terminals_say_alike_that_a_total_is_rounded() -> None:
+    report = sd.memory_report(OLD)
+    assert str(report).startswith("the program: about 18.81GiB")
+    assert "about 18.81GiB" in report._repr_html_()
