@@ -183,6 +183,21 @@ def test_exchanged_members_of_words(shape: str) -> None:
     assert named(diff(a, b)) == ("swap", "0, 1")
 
 
+@pytest.mark.parametrize("dtype", [np.float32, ml_dtypes.bfloat16, np.int32, np.float64, np.complex64, np.complex128])
+def test_bytes_in_reverse_order(dtype: Any) -> None:
+    """In all elements, or in those of one tile."""
+    a = (np.random.default_rng(0).standard_normal((64, 512)) * 100).astype(dtype)
+    part = a.itemsize // (2 if a.dtype.kind == "c" else 1)
+    b = a.view(f"u{part}").byteswap().view(dtype)
+    found = diff(a, b)
+    assert named(found) == ("swap", "bytes")
+    assert "reverse order: this explains all" in found.patterns[0].sentence
+    tile = a.copy()
+    tile[8:16, 128:256] = b[8:16, 128:256]
+    found = diff(sd.LayoutArray.from_numpy(a, "{1,0:T(8,128)}"), tile)
+    assert [pattern.kind for pattern in found.patterns[:2]] == ["swap", "tile"]
+
+
 @pytest.mark.parametrize("layout", ["{1,0}", "{0,1}", "{1,0:T(8,128)}", "{1,0:T(8,128)(2,1)}"])
 def test_transpositions(layout: str) -> None:
     x = np.random.default_rng(3).standard_normal((144, 144)).astype(ml_dtypes.bfloat16)

@@ -225,6 +225,62 @@ def test_constant_values_decide_nothing() -> None:
 # What is known.
 
 
+@pytest.mark.parametrize("text", ["f16[30,20,16]{2,0,1:T(8,128)(2,1)}", "s8[8,64,96]{2,1,0:T(32,128)(4,1)}"])
+def test_equal_values_beside_garbage_in_the_padding(text: str) -> None:
+    """A buffer that was set to one value: wrong readings mix it with garbage, and look smooth for all that is equal."""
+    raw = np.frombuffer(np.random.default_rng(1).bytes(sd.parse_shape(text).buffer_byte_size), np.uint8).copy()
+    sd.LayoutArray(raw, text)[...] = 1
+    found = identify(raw, without_layout(text))
+    assert text in named(found)
+    assert any("elements that were looked at hold" in sentence for sentence in found.best.evidence)  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("text", ["bf16[128,128]{1,0:T(8,128)(2,1)}", "f32[128,128]{1,0:T(8,128)}"])
+def test_of_a_causal_mask_and_its_transpose_the_usual_one_is_named(text: str) -> None:
+    """Both rest on the few pairs of a sample that lie across the diagonal: how many there are is chance."""
+    raw, _ = buffer_of(text, lambda _, dimensions: np.tril(np.ones(dimensions)))
+    assert text in named(identify(raw, without_layout(text)))
+
+
+def test_lengths_of_rows_do_not_tell_which_rows_are_neighbours() -> None:
+    """Masks of padding: each row is a run of ones, and no row is like the next one in either reading."""
+    text = "s32[8,64,96]{2,1,0:T(8,128)}"
+    for seed in range(4):
+        lengths = np.random.default_rng(seed).integers(1, 97, (8, 64, 1))
+        values = (np.arange(96) < lengths).astype(np.int32)
+        raw = np.frombuffer(np.random.default_rng(seed).bytes(8 * 64 * 128 * 4), np.uint8).copy()
+        sd.LayoutArray(raw, text)[...] = values
+        assert text in named(identify(raw, without_layout(text)))
+
+
+def test_counted_values_are_a_sequence_with_tiles_that_give_the_same_values() -> None:
+    """Rows of 128 columns lie in T(8,128) as without tiles: that of the two was not asked whether values go on."""
+    values = np.arange(2 * 4 * 64 * 128, dtype=np.int32).reshape(2, 4, 64, 128) % 120
+    found = identify(values.tobytes(), "s32[2,4,64,128]")
+    assert "s32[2,4,64,128]{3,2,1,0:T(8,128)}" in named(found)
+
+
+def test_sequences_one_below_the_other_have_no_tiles_of_their_length() -> None:
+    """They end at multiples of a power of two, where most pairs of a sample lie: as torn as the tiles of a layout."""
+    rows, columns = np.ogrid[:16384, :1024]
+    values = np.sin(rows % 64 / 40 + rows // 64) + np.sin(columns / 700)
+    values = values + 0.05 * np.random.default_rng(0).normal(size=values.shape)
+    array = sd.LayoutArray.from_numpy(values.astype(ml_dtypes.bfloat16), "{1,0:T(8,128)(2,1)}")
+    assert str(array.xla_shape) in named(identify(array.buffer, "bf16[16384,1024]"))
+
+
+@pytest.mark.parametrize("make", [weights, noise])
+@pytest.mark.parametrize("text", ["f32[17,300]{1,0:T(8,128)}", "s8[48,200]{1,0:T(32,128)(4,1)}"])
+def test_padding_of_ones_alone_is_no_small_integer(text: str, make: Any) -> None:
+    """A fill of 0xff is NaN to floats and -1 to integers, of which the least length was taken for a sign of s32."""
+    shape = sd.parse_shape(text)
+    values = buffer_of(text, make)[1]
+    raw = np.full(shape.buffer_byte_size, 255, np.uint8)
+    sd.LayoutArray(raw, shape)[...] = values
+    found = identify(raw, text[text.index("[") : text.index("{")])
+    assert found.candidates[0].shape.element_type == shape.element_type
+
+
 @pytest.mark.parametrize("known", thinned(["[17,300]", "f32[17,?]", "f32[?,300]", None, "f32", "[17,?]"], 3))
 def test_parts_of_the_shape(known: str | None) -> None:
     text = "f32[17,300]{1,0:T(8,128)}"

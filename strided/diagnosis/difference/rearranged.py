@@ -1,5 +1,7 @@
 """Whether b holds a's elements at other places: transposed, in another layout, moved, or exchanged within words.
 
+Or at the same places, with their bytes in reverse order.
+
 Each hypothesis says where in a an element of b would come from. It is tried on a few mismatches, then on a sample of
 the whole array. A layout or a transposition is named only after all elements have been compared.
 """
@@ -71,7 +73,13 @@ class Rearrangements:
         """The first hypothesis that explains nearly all mismatches."""
         if np.unique(patterns(self.probes[1][1]), axis=0).shape[0] < _LEAST_VALUES:
             return None
-        return self._transposed() or self._in_another_layout() or self._moved() or self._exchanged()
+        return (
+            self._transposed()
+            or self._in_another_layout()
+            or self._byte_swapped()
+            or self._moved()
+            or self._exchanged()
+        )
 
     def _share(self, source: Source, probe: tuple[Points, npt.NDArray[np.generic]]) -> float:
         """The part of the elements at some indices that b has from where a hypothesis says."""
@@ -149,6 +157,21 @@ class Rearrangements:
                 sentence = f"b equals a if it is read as {instead[0]} instead of {instead[1]}"
                 return Pattern("layout", str(layout), 1.0, sentence)
         return None
+
+    # ---- bytes in reverse order -------------------------------------------------------------------------------------
+
+    def _byte_swapped(self) -> Pattern | None:
+        """Mismatches, in one place or everywhere, whose bytes lie in the other order."""
+        if self.a.dtype != self.b.dtype or self.a.dtype.itemsize == 1:
+            return None
+        share = 0.0
+        for points, values in self.probes:
+            same = patterns(_reversed(values)) == patterns(self.a.at(points))
+            share = float(np.mean(same if same.ndim == 1 else same.all(axis=-1)))
+            if share < LEAST_SHARE:
+                return None
+        sentence = f"b has the bytes of each element in reverse order{self._said(share)}"
+        return Pattern("swap", "bytes", share, sentence)
 
     # ---- moved ------------------------------------------------------------------------------------------------------
 
@@ -308,6 +331,16 @@ def _numbers(values: npt.NDArray[np.generic]) -> npt.NDArray[np.uint64]:
     """A number for each value, equal for equal bits."""
     found = patterns(values)
     return found.astype(np.uint64) if found.ndim == 1 else found[:, 0] * np.uint64(31) + found[:, 1]
+
+
+def _reversed(values: npt.NDArray[np.generic]) -> npt.NDArray[np.generic]:
+    """Values with the bytes of each in reverse order; of complex numbers those of each part.
+
+    >>> _reversed(np.array([1, 256], np.int16)).tolist()
+    [256, 1]
+    """
+    size = values.dtype.itemsize // (2 if values.dtype.kind == "c" else 1)
+    return np.ascontiguousarray(values).view(f"u{size}").byteswap().view(values.dtype)
 
 
 def _grams(numbers: npt.NDArray[np.uint64], length: int) -> npt.NDArray[np.uint64]:

@@ -50,8 +50,8 @@ class Pattern:
         "swap", "transpose", "layout" or "everywhere".
     where : str
         Of a place, the key that selects it, as between NumPy's brackets: ``"8:16, 128:256"``; of several places, with
-        semicolons between them. Else which byte, how far b is moved, which members are exchanged, the order of axes, or
-        the layout.
+        semicolons between them. Else which byte, how far b is moved, which members are exchanged ("bytes" if the bytes
+        of each element are reversed), the order of axes, or the layout.
     share : float
         The part of the mismatches that it explains, 0 to 1.
     sentence : str

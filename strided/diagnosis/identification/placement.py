@@ -40,7 +40,10 @@ def placement(reading: Reading, size: int) -> Evidence:
 
 
 def padding(source: Source, reading: Reading) -> tuple[Evidence, tuple[bytes, ...]]:
-    """Whether a few constants fill what would be padding, while the values are others; and the constants, if so."""
+    """Whether a few constants fill what would be padding, while the values are others; and the constants, if so.
+
+    Or one constant fills the array, while the padding holds others: a buffer that was set to one value.
+    """
     nothing = Evidence("padding", 0.0, ""), ()
     shape = reading.shape
     slots = shape.expansion.allocated_elements
@@ -59,19 +62,34 @@ def padding(source: Source, reading: Reading) -> tuple[Evidence, tuple[bytes, ..
     if number < 2:
         return nothing
     words = values.view(np.uint8).reshape(len(values), -1)
+    full = inside & ~empty
     constants: list[npt.NDArray[np.uint8]] = []
     same = np.zeros(len(words), np.bool_)
     while (others := empty & ~same).any():
         if len(constants) == CONSTANTS or len(constants) * PRICE >= number:
-            return nothing
+            return _equal_elements(reading, words, full, empty), ()
         constants.append(words[np.argmax(others)])
         same |= (words == constants[-1]).all(axis=1)
-    full = inside & ~empty
     rare = (np.count_nonzero(full) + 2) / (np.count_nonzero(full & same) + 1)
     if len(constants) > 1 and rare <= _RARE:
-        return nothing
+        return _equal_elements(reading, words, full, empty), ()
     weight = (number - PRICE * (len(constants) - 1)) * math.log(rare / 2) if rare > 2 else 0.0
     one = "" if len(constants) == 1 else f"one of {len(constants)} constants, such as "
     shown = f"{one}0x{constants[0][::-1].tobytes().hex()}"
     found = Evidence("padding", weight, f"padding: all {number:,} slots of it that were looked at hold {shown}")
     return found, tuple(c.tobytes() for c in constants) if rare > _RARE else ()
+
+
+def _equal_elements(
+    reading: Reading, words: npt.NDArray[np.uint8], full: npt.NDArray[np.bool_], empty: npt.NDArray[np.bool_]
+) -> Evidence:
+    """Whether all elements hold one constant, and the padding mostly others."""
+    number = int(np.count_nonzero(full))
+    constant = words[np.argmax(full)]
+    same = (words == constant).all(axis=1)
+    rare = (np.count_nonzero(empty) + 2) / (np.count_nonzero(empty & same) + 1)
+    # Of small numbers that are not packed, half of each byte is zero, and such halves are no elements.
+    if reading.shape.element_bits < 8 or number < 2 or rare <= 2 or not same[full].all():
+        return Evidence("padding", 0.0, "")
+    shown = f"all {number:,} elements that were looked at hold 0x{constant[::-1].tobytes().hex()}"
+    return Evidence("padding", number * math.log(rare / 2), f"padding: {shown}, and most of the padding does not")

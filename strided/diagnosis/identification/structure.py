@@ -26,6 +26,7 @@ _FLOOR = 0.01
 #: Values that others are ranked among.
 _QUANTILES = 1024
 #: The most that one pair counts in the error of sampling: pairs across the tiles of a wrong layout are no accident.
+#: Where most neighbours are equal, as in masks, everything rests on the few pairs that differ, and chance finds these.
 _OUTLIER = 5.0
 #: Neighbours in a row that differ by less than this share of what others of the row do are continuous.
 _ALIKE = 0.8
@@ -160,7 +161,8 @@ def _continuity(u: Floats, inside: npt.NDArray[np.bool_], sample: Sample, featur
             parts.append((pairs.axis, near))
             if near < 1:
                 term = np.where(held, (1 - near + (torn > 0)) * (1 - difference / near), 0.0)
-                term = np.clip(term, -_OUTLIER, _OUTLIER)
+                if 2 * np.count_nonzero(kept) > len(kept):
+                    term = np.clip(term, -_OUTLIER, _OUTLIER)
             term *= math.sqrt(min(1.0, pairs.distinct / pairs.count) * told)
         terms.append(term)
     what = "neighbours" if feature == 0 else "magnitudes of neighbours"

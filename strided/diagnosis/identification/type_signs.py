@@ -87,9 +87,9 @@ def _times(values: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
 def _integer_signs(values: npt.NDArray[Any], kind: ElementType) -> tuple[float, str]:
     """Bits that small integers save of each value."""
     numbers = as_numbers(values)
-    held = numbers[numbers != 0]
+    held = numbers[(numbers != 0) & ~_poison(values)]
     if not len(held):
-        return 0.0, "type: all values that were looked at are zero"
+        return 0.0, f"type: all values that were looked at are {'zero' if not numbers.any() else '0 or all ones'}"
     lengths = np.frexp(np.abs(held))[1]
     saved = kind.bits - float(lengths.mean()) - _entropy(lengths) - (held.min() < 0)
     low, high = numbers.min(), numbers.max()
@@ -98,6 +98,12 @@ def _integer_signs(values: npt.NDArray[Any], kind: ElementType) -> tuple[float, 
     if (low, high) == (0, 1):
         return saved, "type: all values that were looked at are 0 or 1"
     return saved, f"type: the values that were looked at lie from {low:,.0f} to {high:,.0f}"
+
+
+def _poison(values: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
+    """Words of ones alone, if they are many: buffers are filled with them, as with a NaN. They are no small integer."""
+    found: npt.NDArray[np.bool_] = (values.view(np.uint8).reshape(len(values), -1) == 255).all(axis=1)
+    return found & (values.dtype.itemsize > 1 and np.count_nonzero(found) > _FILLING * len(found))
 
 
 def _entropy(symbols: npt.NDArray[np.int32]) -> float:

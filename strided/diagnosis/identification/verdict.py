@@ -15,6 +15,9 @@ from strided.diagnosis.identification.structure import Structure
 
 #: Nats by which the best reading must be ahead of the next one, and standard errors of sampling.
 _MARGIN, _DEVIATIONS = 12.0, 2.5
+#: The share of its order by which tiles narrower than lanes must be ahead of what the compiler gives a parameter:
+#: sequences that lie one below the other end at powers of two, where a wrong reading has the borders of its tiles.
+_AHEAD, _NARROW = 0.1, 128
 #: Nats of order, or of padding, without which nothing is decided: noise has less.
 _LEAST = 40.0
 #: How much more likely the more usual one of two readings is that are equally good otherwise, in nats.
@@ -69,7 +72,7 @@ def decide(judged: Sequence[Judged], known: Known, limit: int) -> Identification
         return Identification((), "none", (_why_none(known),))
     groups.sort(key=lambda members: -members[0].weight)
     best = groups[0][0]
-    rivals = [g for g in groups if best.weight - g[0].weight <= _tolerance(best, g[0]) or _are_alike(best, g[0])]
+    rivals = [g for g in groups if best.weight - g[0].weight <= _tolerance(best, g[0]) or _are_alike(groups[0], g)]
     extra: tuple[str, ...] = ()
     verdict: Verdict = "tied"
     if best.telling > _LEAST:
@@ -83,12 +86,16 @@ def decide(judged: Sequence[Judged], known: Known, limit: int) -> Identification
     return Identification(_candidates(ordered, len(rivals), verdict, extra, known)[:limit], verdict)
 
 
-def _are_alike(a: Judged, b: Judged) -> bool:
-    """Whether two readings have the same elements in the same order of memory, and only their dimensions in another."""
-    if not (a.is_sequence and b.is_sequence):
-        return False
-    one, other = ((r.place, r.byteorder, r.bitorder, r.shape.element_type) for r in (a.reading, b.reading))
-    return one == other
+def _are_alike(a: Sequence[Judged], b: Sequence[Judged]) -> bool:
+    """Whether two groups have the same elements in the same order of memory, and only their dimensions in another.
+
+    Of a group one member may have no tiles, and others tiles that give the same values.
+    """
+    one, other = (
+        {(r.place, r.byteorder, r.bitorder, r.shape.element_type) for r in (m.reading for m in g if m.is_sequence)}
+        for g in (a, b)
+    )
+    return bool(one & other)
 
 
 def _why_none(known: Known) -> str:
@@ -124,7 +131,14 @@ def usualness_of(reading: Reading, known: Known) -> float:
 def _tolerance(a: Judged, b: Judged) -> float:
     """How far apart two weights may be for neither to be decided for, in nats."""
     deviations = 1.0 if a.reading.shape == b.reading.shape else _DEVIATIONS
-    return max(_MARGIN, deviations * _error(a, b))
+    ahead = _AHEAD * a.structure.weight if _is_narrow(a.reading) and usualness(b.reading.shape) == 0 else 0.0
+    return max(_MARGIN, deviations * _error(a, b), ahead)
+
+
+def _is_narrow(reading: Reading) -> bool:
+    """Whether a reading has tiles that the compiler never gives a parameter of a TPU, narrower than its lanes."""
+    layout = reading.shape.layout
+    return layout is not None and bool(layout.tiles) and layout.tiles[0].dimensions[-1] < _NARROW
 
 
 def _error(a: Judged, b: Judged) -> float:
