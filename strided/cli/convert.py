@@ -32,6 +32,7 @@ from strided.cli.options import (
 from strided.errors import UnsupportedError
 from strided.escape import visible
 from strided.files.atomic import naming_in_write_errors
+from strided.files.scratch import scratch_file
 from strided.io import convert_file
 from strided.io.write_values import write_at
 from strided.layout import Layout
@@ -215,7 +216,7 @@ def _write_to_standard_output(
     array: Any, layout: Layout | None, element_type: str | None, advance: Callable[[int], object]
 ) -> None:
     """Write to a nameless file first, because blocks are not written in order."""
-    with tempfile.TemporaryFile() as file:
+    with scratch_file() as file:
         with naming_in_write_errors(tempfile.gettempdir()):
             write_at(file, array, convert_file.result_shape(array, layout, element_type), 0, advance)
         file.seek(0)

@@ -6,7 +6,6 @@ import contextlib
 import json
 import os
 import sys
-import tempfile
 from typing import Any, BinaryIO
 
 import click
@@ -26,6 +25,7 @@ from strided.cli.operands import (
     with_layout,
 )
 from strided.cli.options import SOURCE_HELP, allow_excess, as_json, file_names, kind, offset, progress, width
+from strided.files.scratch import scratch_file
 from strided.io.containers import chosen, open_container
 from strided.io.file_array import FileArray, NoShapeError, expanded, open_file
 
@@ -96,7 +96,7 @@ def _buffer(name: str, offset: int, reading: Reading) -> tuple[Any, str | None]:
         array = with_layout(array_of([name], reading)[0], name)
     else:
         given, label = open_source(name, reading.stack)
-        file = expanded(given, label, reading.stack.enter_context(tempfile.TemporaryFile()))
+        file = expanded(given, label, reading.stack.enter_context(scratch_file()))
         found = None if offset else _array_in(file, label, reading.stack)
         if found is None:
             return (name if file is given and name != STANDARD else bytes_of(file)), None

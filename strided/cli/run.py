@@ -114,9 +114,12 @@ def _end_as(code: int) -> NoReturn:
 def _nearby(path: str) -> str:
     """What may be meant by a path that leads nowhere."""
     from strided.dumps.directory.names import parse_name
+    from strided.io.remote import is_url
 
     if path == STANDARD:
         return "; this command does not read standard input"
+    if is_url(path):
+        return "; commands take files, not URLs: strided.open reads those, in Python"
     there = path
     while not os.path.lexists(there) and (above := os.path.dirname(there)) != there:  # no drive need be there either
         there = above

@@ -132,7 +132,7 @@ def replaced_folder(path: str | os.PathLike[str], *, overwrite: bool = True) -> 
     Raises
     ------
     FileExistsError
-        Without `overwrite`, something is there.
+        Without `overwrite`, something is there, or comes to be there meanwhile.
     OSError
         A file cannot be written; an earlier folder stays.
     """
@@ -153,9 +153,12 @@ def replaced_folder(path: str | os.PathLike[str], *, overwrite: bool = True) -> 
                         _sync(file)
                 _sync_folder(place)
             try:
-                with contextlib.suppress(FileNotFoundError):
-                    os.rename(target, old)
-                os.rename(temporary, target)
+                if overwrite:
+                    with contextlib.suppress(FileNotFoundError):
+                        os.rename(target, old)
+                    os.rename(temporary, target)
+                else:
+                    _publish_folder(temporary, target, path)
             except BaseException:
                 if os.path.lexists(old) and not os.path.lexists(target):
                     os.rename(old, target)
@@ -167,6 +170,19 @@ def replaced_folder(path: str | os.PathLike[str], *, overwrite: bool = True) -> 
             shutil.rmtree(temporary, ignore_errors=True)
             if lock is not None:
                 os.close(lock)
+
+
+def _publish_folder(temporary: str, target: str, path: str | os.PathLike[str]) -> None:
+    """Give a complete folder its name. FileExistsError if something else has it."""
+    there = FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), os.fspath(path))
+    if os.path.lexists(target):
+        raise there
+    try:
+        os.rename(temporary, target)
+    except OSError as error:
+        if error.errno in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):  # it has come to be there just now
+            raise there from None
+        raise
 
 
 def _made(folder: str, temporary: str) -> BinaryIO:

@@ -7,7 +7,6 @@ import difflib
 import itertools
 import os
 import re
-import tempfile
 import zipfile
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
@@ -17,9 +16,10 @@ from typing import BinaryIO, Self
 from strided.errors import DumpError, LayoutError, StridedError, UnsupportedError
 from strided.escape import visible
 from strided.files.magic import EMPTY_ZIP_MAGIC, HEAD_BYTES, ZIP_MAGIC, is_safetensors
+from strided.files.scratch import scratch_file
 from strided.io.file_array import FileArray, array_at, keep
 from strided.io.npy import mappable_shape_of_npy
-from strided.io.npz import NpzMember, read_npz, unpacked
+from strided.io.npz import BrokenMember, NpzMember, read_npz, unpacked
 from strided.io.safetensors import Tensor, read_safetensors
 from strided.layout import Shape
 from strided.runtime.lazy import lazy
@@ -33,7 +33,7 @@ _COMPARED, _LONGEST_COMPARED = 10_000, 200
 class Container(Mapping[str, FileArray]):
     """The arrays in an open file by name, read when they are used; leaving it as a context ends that."""
 
-    def __init__(self, file: BinaryIO, path: str, members: Mapping[str, Tensor | NpzMember]) -> None:
+    def __init__(self, file: BinaryIO, path: str, members: Mapping[str, Tensor | NpzMember | BrokenMember]) -> None:
         self._file, self.path, self._members = file, path, members
         self._stack = contextlib.ExitStack()
 
@@ -56,7 +56,7 @@ class Container(Mapping[str, FileArray]):
     @lazy
     def _unpacked(self) -> BinaryIO:
         """A temporary file of what has been unpacked."""
-        return self._stack.enter_context(tempfile.TemporaryFile())
+        return self._stack.enter_context(scratch_file())
 
     def place(self, name: str, *, writable: bool = False) -> tuple[Shape, int]:
         """The shape of an array, and the bytes in front of it in the file.

@@ -287,6 +287,8 @@ def _write_npz(
     with zipfile.ZipFile(file, "w") as archive:
         for name, array in arrays.items():
             check_is_text(name, ".npz")
+            if "\0" in name:  # zipfile would cut it there
+                raise UnsupportedError(f"no array in a .npz file can be called {name!r}")
             # Without a time stamp, the same arrays give the same bytes.
             with archive.open(zipfile.ZipInfo(f"{name}.npy"), "w", force_zip64=True) as member:
                 _write_npy(member, array, shapes[name], progress)

@@ -25,6 +25,7 @@ from strided.files.atomic import naming_in_write_errors
 from strided.files.compressed import expander_of
 from strided.files.magic import HEAD_BYTES, NPY_MAGIC, format_of
 from strided.files.regular import is_seekable, read_exactly
+from strided.files.scratch import scratch_file
 from strided.io.fetching import values_at, values_of
 from strided.io.npy import NpyHeader, read_npy_header, shape_of_npy
 from strided.io.sparse_pages import GAP_BYTES, Pages, blank_array, fetch, map_ranges
@@ -107,7 +108,7 @@ def open_file(
     with contextlib.ExitStack() as stack:
 
         def scratch() -> BinaryIO:
-            return stack.enter_context(tempfile.TemporaryFile())
+            return stack.enter_context(scratch_file())
 
         if not _is_exactly(file, given, offset) and (pieces := _pieces(file, name)) is not None:
             file = keep(pieces, given or assumed, name, scratch(), offset=offset, has_end=has_end)

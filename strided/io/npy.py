@@ -37,6 +37,8 @@ _LONGEST_HEADER = 10_000
 _LONG = re.compile(r"(?<=\d)L(?=[,)])")
 #: What Python may warn of in a literal: escapes that are none, and numbers that run into words.
 _WARNED_OF = re.compile(r"\\|\d[a-z]", re.IGNORECASE)
+#: What NumPy writes for float8_e5m2, and cannot read: of the small types, only this one calls itself a kind of float.
+_FLOATS_OF_ONE_BYTE = ("<f1", ">f1", "|f1")
 _COMMENT = re.compile(rb"#\s*(\w+)\s*$")
 
 
@@ -146,8 +148,8 @@ def refuse_short(header: NpyHeader, size: int, path: str | bytes) -> None:
 class NpyHeader(NamedTuple):
     """The header of a ``.npy`` file; the values begin `offset` bytes into the file.
 
-    `dtype` is as NumPy reads it: untyped bytes (``|V2``) for a type that it does not know. `type_name` is XLA's name of
-    the type, if it has one and the file names it.
+    `dtype` is as NumPy reads it, untyped bytes (``|V2``) for a type that it does not know; or float8_e5m2. `type_name`
+    is XLA's name of the type, if it has one and the file names it.
     """
 
     dtype: np.dtype[Any]
@@ -190,7 +192,7 @@ def read_npy_header(file: BinaryIO, path: str | None = None) -> NpyHeader:
         raise DumpError(f"a .npy header of {size} bytes, of which the file has {len(text)}", path=path)
     try:
         found = _literal(text.decode("utf-8" if start[6] == 3 else "latin-1").strip(), is_old=start[6] < 3)
-        dtype = np.lib.format.descr_to_dtype(found["descr"])
+        dtype = _dtype_of(found["descr"])
         dimensions, fortran = found["shape"], found["fortran_order"]
         if not (type(dimensions) is tuple and all(type(n) is int and 0 <= n < 1 << 63 for n in dimensions)):
             raise ValueError("its shape is none")
@@ -199,6 +201,15 @@ def read_npy_header(file: BinaryIO, path: str | None = None) -> NpyHeader:
     except Exception as error:  # a header is a literal of Python, and reading one fails in many ways
         raise DumpError(f"a damaged .npy header: {visible(str(error), 200)}", path=path) from error
     return NpyHeader(dtype, _type_name(dtype, text), dimensions, fortran, len(start + length[2:]) + size)
+
+
+def _dtype_of(description: Any) -> np.dtype[Any]:
+    """The dtype that a header describes."""
+    if description in _FLOATS_OF_ONE_BYTE:
+        dtype = ELEMENT_TYPES["f8e5m2"].dtype
+        assert dtype is not None
+        return dtype
+    return np.lib.format.descr_to_dtype(description)
 
 
 def _literal(text: str, *, is_old: bool) -> Any:

@@ -7,7 +7,7 @@ import errno
 import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import BinaryIO
+from typing import BinaryIO, NoReturn
 
 from strided.errors import DumpError
 from strided.escape import visible
@@ -38,16 +38,27 @@ class NpzMember:
         return shape_of_npy(self.header, given, name), self.offset + self.header.offset
 
 
-def read_npz(file: BinaryIO, path: str | None = None) -> dict[str, NpzMember]:
+@dataclass(frozen=True)
+class BrokenMember:
+    """A ``.npy`` file in an archive, of whose header `error` says why it cannot be read; the others can be."""
+
+    error: DumpError
+
+    def located(self, given: Shape | None, name: str) -> NoReturn:
+        """Raise the error."""
+        raise self.error
+
+
+def read_npz(file: BinaryIO, path: str | None = None) -> dict[str, NpzMember | BrokenMember]:
     """The arrays of an archive by name; a file ``.npy`` has that name. DumpError for a broken archive.
 
     >>> import io, numpy as np
     >>> file = io.BytesIO()
     >>> np.savez(file, a=np.eye(3))
-    >>> read_npz(file)["a"].header.dimensions
-    (3, 3)
+    >>> read_npz(file)["a"].located(None, "a")[0]
+    Shape('f64', (3, 3))
     """
-    found: dict[str, NpzMember] = {}
+    found: dict[str, NpzMember | BrokenMember] = {}
     with _damage(path), zipfile.ZipFile(file) as archive:
         for info in archive.infolist():
             if not info.filename.endswith(ENDING):
@@ -55,8 +66,12 @@ def read_npz(file: BinaryIO, path: str | None = None) -> dict[str, NpzMember]:
             name = info.filename.removesuffix(ENDING) or info.filename
             if name in found:
                 raise DumpError(f"two arrays are called {name!r}", path=path)
-            with archive.open(info) as member:
-                header = read_npy_header(member, f"{path}:{name}")  # type: ignore[arg-type]  # it only reads
+            try:
+                with archive.open(info) as member:
+                    header = read_npy_header(member, f"{path}:{name}")  # type: ignore[arg-type]  # it only reads
+            except DumpError as error:
+                found[name] = BrokenMember(error)
+                continue
             file.seek(info.header_offset + _LOCAL_HEADER_BYTES - 4)
             lengths = file.read(4)
             extra = int.from_bytes(lengths[:2], "little") + int.from_bytes(lengths[2:], "little")

@@ -71,7 +71,9 @@ class RemoteArray:
         self.url, self.xla_shape, self._options = url, array_shape(shape), dict(options or {})
         self._system, self._path = _file_system(url, self._options)
         self.blank = blank_array(self.xla_shape, bitorder)
-        size = int(self._system.info(self._path)["size"] or 0)
+        size = self._system.info(self._path)["size"]
+        if size is None:
+            raise UnsupportedError(f"{url}: the server does not say how many bytes it holds; download it first")
         head = self._bytes(0, min(HEAD_BYTES, size))
         try:
             self._start, _ = extent(size, self.xla_shape, offset, allow_excess, head, url)

@@ -160,6 +160,11 @@ TRIES = {
     "glob of several": (("convert", "x.npy", "y.npy", "out.npy"), "2 arrays: name one of them"),
     "a pipe of a list": (("ls", "-"), "-: No such file; this command does not read standard input"),
     "a pipe for two reports": (("memory", "-", "-"), "standard input can be read once"),
+    "URL of an array": (
+        ("show", "https://example.org/x.bin", SHAPE),
+        "x.bin: No such file; commands take files, not URLs: strided.open reads those, in Python",
+    ),
+    "URL to write": (("convert", "x.npy", "s3://bucket/x.npy"), "commands take files, not URLs"),
     "no name to write": (("convert", "x.npy", "", "--force"), "a folder, where a file is expected"),
     "no name at all": (("diff", "", ""), "No such file"),
 }

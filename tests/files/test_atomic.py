@@ -450,6 +450,30 @@ def test_a_writer_that_loses_its_name_before_it_locks_it_takes_another(
     assert (tmp_path / "x").read_bytes() == b"abc"
 
 
+@pytest.mark.parametrize("seen", [True, False], ids=["seen", "too late to be seen"])
+@pytest.mark.parametrize("is_folder", [True, False], ids=["folder", "file"])
+def test_what_comes_to_lie_where_a_folder_is_written_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_folder: bool, seen: bool
+) -> None:
+    target = tmp_path / "x"
+    other = target / "other" if is_folder else target
+
+    def write() -> None:
+        with replaced_folder(target, overwrite=False) as folder:
+            Path(folder, "file").write_text("ours")
+            if is_folder:
+                target.mkdir()
+            other.write_text("theirs")
+            if not seen:
+                monkeypatch.setattr(os.path, "lexists", lambda path: False)
+
+    with pytest.raises(FileExistsError) as found:
+        write()
+    assert found.value.filename == str(target)
+    assert other.read_text() == "theirs"
+    assert names(tmp_path) == ["x"]
+
+
 def test_a_folder_takes_its_place_when_it_is_complete(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     target = tmp_path / "x"
     for content in ("first", "second"):

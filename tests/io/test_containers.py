@@ -187,6 +187,28 @@ def test_names_that_are_numbers_are_refused(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
+def test_a_name_that_an_archive_would_cut_is_refused(tmp_path: Path) -> None:
+    """Two such names may be one when they are cut: then nothing of the archive can be read."""
+    with pytest.raises(sd.UnsupportedError, match=r"no array in a \.npz file can be called 'a\\x00b'"):
+        write_arrays({"a\0b": VALUES, "a\0c": VALUES}, tmp_path / "x.npz", None, overwrite=False)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_member_with_a_damaged_header_leaves_the_others_readable(tmp_path: Path) -> None:
+    path = tmp_path / "x.npz"
+    np.savez(path, a=np.arange(3, dtype=np.int32))
+    with zipfile.ZipFile(path, "a") as archive:
+        archive.writestr("b.npy", npy_header(element_type("f32"), (1,)).replace(b"<f4", b"<W4") + bytes(4))
+    assert sd.open(f"{path}:a").tolist() == [0, 1, 2]
+    with pytest.raises(sd.DumpError, match=r"x\.npz:b: a damaged \.npy header"):
+        sd.open(f"{path}:b")
+    with path.open("rb") as file, open_container(file, str(path)) as container:
+        assert container.shape("a") == sd.parse_shape("s32[3]{0}")
+        assert str(container.shape("b")).startswith("unreadable: ")
+        with pytest.raises(sd.DumpError, match="damaged"):
+            container["b"]
+
+
 def test_a_member_that_ends_before_its_values_do(tmp_path: Path) -> None:
     path = tmp_path / "x.npz"
     with zipfile.ZipFile(path, "w") as archive:

@@ -614,6 +614,37 @@ except OSError as error:
     assert [p.name for p in tmp_path.iterdir()] == ["x.bin"]
 
 
+def test_a_full_disk_for_what_is_expanded_is_named(tmp_path: Path) -> None:
+    """Closing the temporary file writes the rest once more, and that error would say nothing."""
+    pytest.importorskip("resource")
+    script = """
+import resource, sys
+import strided as sd
+sys.dont_write_bytecode = True  # what Python cuts off at the limit, it takes for whole afterwards
+resource.setrlimit(resource.RLIMIT_FSIZE, ((3 << 20) + 50, (3 << 20) + 50))
+for source, shape in (("x.gz", f"u8[{(3 << 20) + 100}]"), ("x.npz", None)):
+    try:
+        sd.convert_file(source, shape, "y.npy")
+    except OSError as error:
+        print(error.filename, error.strerror)
+"""
+    size = (3 << 20) + 100  # the last bytes wait in a buffer when the others are on disk
+    (tmp_path / "x.gz").write_bytes(gzip.compress(bytes(size)))
+    np.savez_compressed(tmp_path / "x.npz", a=np.zeros(size, np.uint8))
+    environment = os.environ | {"TMPDIR": str(tmp_path), "STRIDED_CACHE": "0"}
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+        env=environment,
+    )
+    assert done.stdout == f"{tmp_path} File too large\n" * 2
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["x.gz", "x.npz"]
+
+
 @pytest.mark.parametrize(("size", "offset"), [(1000, 0), (9000, 0), (4096, 1), (4096, 5000)])
 @pytest.mark.parametrize("mapped", [True, False])
 def test_a_file_of_another_size_is_named(size: int, offset: int, mapped: bool, tmp_path: Path) -> None:

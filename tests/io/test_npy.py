@@ -96,6 +96,26 @@ def test_files_of_numpy_need_the_name_of_their_type(tmp_path: Path) -> None:
         sd.load_npy(path, element_type="bf17")
 
 
+def test_the_one_small_float_that_numpy_names_is_read_as_itself(tmp_path: Path) -> None:
+    """NumPy writes float8_e5m2 as ``<f1``, which it cannot read, and no other type so."""
+    values = np.array([[1, 2], [-3, np.inf]], ml_dtypes.float8_e5m2)
+    np.save(tmp_path / "x.npy", values)
+    np.savez(tmp_path / "x.npz", w=values, plain=np.arange(3, dtype=np.int32))
+    assert b"<f1" in (tmp_path / "x.npy").read_bytes()[:128]
+    for found in (
+        sd.load_npy(tmp_path / "x.npy"),
+        sd.load_npy(tmp_path / "x.npy", element_type="f8e5m2"),
+        sd.load_npy(tmp_path / "x.npy", mmap_mode="r"),
+        np.asarray(sd.open(tmp_path / "x.npy")),
+        np.asarray(sd.open(f"{tmp_path / 'x.npz'}:w")),
+    ):
+        assert found.dtype == values.dtype
+        np.testing.assert_array_equal(found.view(np.uint8), values.view(np.uint8))
+    assert sd.open(f"{tmp_path / 'x.npz'}:plain").tolist() == [0, 1, 2]
+    with pytest.raises(ValueError, match="holds float8_e5m2, not f8e4m3fn"):
+        sd.load_npy(tmp_path / "x.npy", element_type="f8e4m3fn")
+
+
 @pytest.mark.parametrize("version", [(1, 0), (2, 0), (3, 0)], ids=str)
 def test_headers_of_every_version(tmp_path: Path, version: tuple[int, int]) -> None:
     path = tmp_path / "x.npy"

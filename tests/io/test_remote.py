@@ -31,9 +31,9 @@ class Server(http.server.ThreadingHTTPServer):
 
     daemon_threads = True
 
-    def __init__(self, folder: Path, *, ranges: bool = True) -> None:
+    def __init__(self, folder: Path, *, ranges: bool = True, tells_size: bool = True) -> None:
         super().__init__(("127.0.0.1", 0), Handler)
-        self.folder, self.ranges, self.sent = folder, ranges, 0
+        self.folder, self.ranges, self.tells_size, self.sent = folder, ranges, tells_size, 0
         self.url = f"http://127.0.0.1:{self.server_address[1]}"
 
 
@@ -60,7 +60,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.send_response(code)
         for name, value in headers.items():
             self.send_header(name, value)
-        self.send_header("Content-Length", str(len(content)))
+        if self.server.tells_size:
+            self.send_header("Content-Length", str(len(content)))
+        else:
+            self.send_header("Connection", "close")  # which alone shows the end
         self.end_headers()
         if self.command == "GET":
             self.server.sent += len(content)
@@ -179,6 +182,15 @@ def test_a_server_without_ranges(tmp_path: Path) -> None:
     with Server(tmp_path, ranges=False) as server:
         threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
         with pytest.raises(sd.UnsupportedError, match="whole files"):
+            sd.open(f"{server.url}/x.bin", "f32[8,128]")
+        server.shutdown()
+
+
+def test_a_server_that_does_not_say_how_long_a_file_is(tmp_path: Path) -> None:
+    (tmp_path / "x.bin").write_bytes(bytes(4096))
+    with Server(tmp_path, ranges=False, tells_size=False) as server:
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+        with pytest.raises(sd.UnsupportedError, match=r"x\.bin: the server does not say how many bytes it holds"):
             sd.open(f"{server.url}/x.bin", "f32[8,128]")
         server.shutdown()
 
