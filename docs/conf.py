@@ -102,6 +102,14 @@ def _attributes_apart(app: object, what: str, name: str, thing: object, options:
     lines[:] = kept
 
 
+def _keep_options_whole(app: object, doctree: Any) -> None:
+    """Mark options in code: browsers break words after dashes. Those wider than a phone's tables may break."""
+    for literal in doctree.findall(lambda node: node.tagname == "literal"):
+        words = literal.astext().split()
+        if words and words[0].startswith("--") and max(map(len, words)) <= 24:
+            literal["classes"].append("option")
+
+
 def _without_mocks(app: object, what: str, name: str, *rest: Any) -> tuple[str, None] | None:
     """Leave out the signature that a class gets from a base: a library that is not there, or a protocol."""
     signature = rest[2] or ""
@@ -116,6 +124,7 @@ def _take_graphs_along(app: Any, exception: Exception | None) -> None:
 
 def setup(app: object) -> None:
     app.connect("autodoc-process-signature", _without_mocks)  # type: ignore[attr-defined]
+    app.connect("doctree-read", _keep_options_whole)  # type: ignore[attr-defined]
     app.connect("build-finished", _take_graphs_along)  # type: ignore[attr-defined]
     app.connect("autodoc-process-docstring", _attributes_apart, priority=420)  # type: ignore[attr-defined]
     app.connect("autodoc-process-docstring", _whole_sentences, priority=410)  # type: ignore[attr-defined]

@@ -7,6 +7,7 @@ from typing import Any
 
 from strided.dumps.hlo.module import Module
 from strided.errors import DumpError, LayoutError, UnsupportedError
+from strided.escape import visible
 from strided.explorer.layouts import layout_data
 from strided.explorer.page import packed
 from strided.layout import AnyShape, Shape, TupleShape
@@ -107,7 +108,7 @@ def _origin(one: Any, places: dict[Any, str]) -> str:
     if frame not in places:
         stack = _if_whole(lambda: one.stack, ())
         places[frame] = f"{stack[0].file}:{stack[0].line}" if stack else ""
-    return f"{found.get('op_name', '')}\n{places[frame]}"
+    return f"{visible(found.get('op_name', ''))}\n{places[frame]}"
 
 
 def bytes_of(shape: AnyShape | None) -> tuple[int, int]:

@@ -27,6 +27,8 @@ _ASSETS = resources.files("strided.explorer") / "assets"
 _STYLES = {"main": ("page.css",), "programs": ("page.css", "programs.css")}
 _IMPORT = re.compile(r'^import (?:\{[^}]*\}|\* as \w+) from "\./(\w+)\.js";\n', re.MULTILINE)
 _EXPORT = re.compile(r"^export (?=class|const|function|async)", re.MULTILINE)
+#: A character in JSON that is not ASCII, or a backslash, which begins none. Halves of pairs stay as they are.
+_ESCAPED = re.compile(r"\\\\|\\u(?!d[89a-f])([0-9a-f]{4})")
 
 
 @dataclass(frozen=True)
@@ -72,7 +74,7 @@ def assemble(
         f"default-src 'none'; script-src '{_digest(script)}'; style-src '{_digest(style)}'; "
         "base-uri 'none'; form-action 'none'"
     )
-    content = json.dumps(data, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
+    content = _as_json(data).replace("<", "\\u003c")
     return Page(
         title,
         "<!doctype html>\n<html lang='en'>\n<head>\n<meta charset='utf-8'>\n"
@@ -90,8 +92,7 @@ def assemble(
 
 def packed(content: Mapping[str, Any]) -> dict[str, str]:
     """Data that a page unpacks: compressed JSON as base64."""
-    text = json.dumps(content, separators=(",", ":"), allow_nan=False).encode()
-    return {"gzip": base64.b64encode(gzip.compress(text, 6, mtime=0)).decode()}
+    return {"gzip": base64.b64encode(gzip.compress(_as_json(content).encode(), 6, mtime=0)).decode()}
 
 
 @lru_cache(maxsize=32)
@@ -113,6 +114,16 @@ def bundled(main: str) -> str:
 
     add(main)
     return "\n".join(_EXPORT.sub("", _IMPORT.sub("", asset(f"{name}.js"))) for name in ordered)
+
+
+def _as_json(data: Mapping[str, Any]) -> str:
+    """Data as JSON, in which `visible` escapes characters of names that do not print: a bidi mark disguises a name."""
+    return _ESCAPED.sub(_made_visible, json.dumps(data, separators=(",", ":"), allow_nan=False))
+
+
+def _made_visible(found: re.Match[str]) -> str:
+    code = found[1]
+    return found[0] if code is None else json.dumps(visible(chr(int(code, 16))))[1:-1]
 
 
 def _digest(text: str) -> str:

@@ -139,7 +139,7 @@ def rows_of(shape: Shape) -> Iterator[tuple[str, str]]:
         unit = "byte" if steps == [1] and bits == 8 else "bytes"
         in_bytes = f"; {', '.join(f'{s * bits // 8:,}' for s in steps)} {unit}" if bits % 8 == 0 else ""
         yield "strides", f"{', '.join(f'{s:,}' for s in steps)} {one}{in_bytes}"
-    if known.padded_dimensions != shape.dimensions:
+    if known.padded_dimensions != shape.dimensions and known.total_bytes:
         yield "stored", f"as {' x '.join(f'{n:,}' for n in known.padded_dimensions)}, the rest is padding"
     yield "memory", f"{_memory_in_words(known)}, in {layout.memory_space_name}"
     yield from _particulars(shape, layout)

@@ -1,6 +1,7 @@
 """Pictures of a report: the memory at the peak as one bar of buffers, and the life of buffers over the schedule.
 
-Data are dark, padding is light, what the compiler holds beyond the buffers that are known is dotted.
+Data are dark, padding is light, what the compiler holds beyond the buffers that are known is dotted, in SVG empty. The
+memory in use is grey: part of it may be data, padding, or not known.
 """
 
 from __future__ import annotations
@@ -24,7 +25,13 @@ _LEVELS = " ▁▂▃▄▅▆▇█"
 _LIVES = 12
 #: Okabe and Ito's blue, which shows on light and on dark ground.
 _COLOUR, _DARK, _LIGHT = "#0072b2", 1, 0.3
-_WIDTH, _BAR, _ROW, _LABEL = 720, 36, 18, 230
+#: Opacity of the grey of the memory in use, which has the page's colour of text.
+_GREY = 0.45
+_WIDTH, _BAR, _ROW, _LABEL = 720, 36, 18, 290
+#: Characters of the line above the pictures: on narrow pages letters are larger beside the bars.
+_TITLE = 74
+#: Width of an entry of the legend, and of a character.
+_ENTRY, _CHARACTER = 90, 7.3
 #: Buffers that are narrower than this are one part together.
 _LEAST = 4
 
@@ -110,18 +117,31 @@ def _cut(name: str, width: int) -> str:
 
 def svg(report: MemoryReport) -> str:
     """Both pictures as SVG text. The pointer on a part shows its name and size."""
-    title = f"{report.module or 'program'}: {size_text(report.peak_bytes)} at the peak"
+    peak = at_most(report, "peak_bytes") + size_text(report.peak_bytes)
+    name = report.module or "program"
     is_known = bool(report.buffers) or not report.padding_bytes
     padding = at_most(report, "padding_bytes") + size_text(report.padding_bytes)
     more = f"{padding} of it padding" if is_known else "no buffers are listed"
-    drawn = [text(0, 14, f"{visible(title, 60)}, {more}", anchor="start")]
+    figures = f": {peak} at the peak, {more}"
+    drawn = [text(0, 14, _cut(visible(name), max(12, _TITLE - len(figures))) + figures, anchor="start")]
     drawn += [*_svg_bar(report, 24), *_svg_capacity(report, 24)]
     bottom = 24 + _BAR
-    for n, (opacity, word) in enumerate(((_DARK, "data"), (_LIGHT, "padding")) if is_known else ()):
-        drawn += [box(90 * n, bottom + 8, 12, 12, _COLOUR, opacity)]
-        drawn += [text(90 * n + 18, bottom + 18, word, anchor="start")]
+    for n, (fill, opacity, word) in enumerate(_legend(report, is_known)):
+        drawn += [box(_ENTRY * n, bottom + 8, 12, 12, fill, opacity, 0.6)]
+        drawn += [text(_ENTRY * n + 18, bottom + 18, word, anchor="start")]
     life, height = _svg_lives(report, bottom + 34)
-    return document([*drawn, *life], _WIDTH, height, title)
+    return document([*drawn, *life], _WIDTH, height, f"{name}: {peak} at the peak")
+
+
+def _legend(report: MemoryReport, is_known: bool) -> list[tuple[str, float, str]]:
+    """Fill, opacity and meaning of what the bar has; "not known" only where a pixel of it is."""
+    found: list[tuple[str, float, str]] = []
+    if is_known:
+        found += [(_COLOUR, _DARK, "data"), (_COLOUR, _LIGHT, "padding")]
+    explained = sum(b.bytes for b in _largest(report) if b.is_explained)
+    if (report.peak_bytes - explained) * _WIDTH >= report.peak_bytes > 0:
+        found.append(("none", 0, "not known"))
+    return found
 
 
 def _svg_bar(report: MemoryReport, top: int) -> list[str]:
@@ -155,7 +175,10 @@ def _svg_capacity(report: MemoryReport, top: int) -> list[str]:
         return []
     x, bottom = _WIDTH * report.capacity / report.peak_bytes, top + _BAR
     label = f"capacity {size_text(report.capacity)}"
-    start, anchor = (x, "end") if x > _WIDTH / 2 else (max(x, _LABEL), "start")
+    start = max(x, 3 * _ENTRY)  # beside the legend
+    anchor = "start"
+    if start + len(label) * _CHARACTER > _WIDTH:
+        start, anchor = x, "end"
     beyond = box(x, top, _WIDTH - x, _BAR, HATCH, edge=0)
     return [beyond, line(x, top - 4, x, bottom + 4, 2), text(start, bottom + 18, label, anchor=anchor)]
 
@@ -169,9 +192,11 @@ def _svg_lives(report: MemoryReport, top: int) -> tuple[list[str], int]:
     columns = min(places, wide)
     scale = high / max(report.peak_bytes, 1)
     drawn = [text(0, top + 26, "in use", anchor="start")]
-    for n, (a, b) in enumerate(_columns(places, columns)):
-        tall = max(report.usage[a:b]) * scale
-        drawn.append(box(_LABEL + n * wide / columns, top + high - tall, wide / columns, tall, _COLOUR, _LIGHT, 0))
+    heights = [max(report.usage[a:b]) * scale for a, b in _columns(places, columns)]
+    steps = "".join(
+        f"V{top + high - tall:g}H{_LABEL + (n + 1) * wide / columns:g}" for n, tall in enumerate(heights)
+    )  # one outline: boxes side by side would show seams
+    drawn.append(f"<path d='M{_LABEL} {top + high}{steps}V{top + high}Z' fill-opacity='{_GREY:g}'/>")
     first = top + high + 4
     for n, buffer in enumerate(shown):
         assert buffer.live is not None

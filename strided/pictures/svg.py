@@ -16,6 +16,8 @@ from strided.runtime.given import whole
 _CELL_HEIGHT = 24
 _MARGIN = 8
 _STRIP_COLUMNS = 16
+#: Slots of many indices stand in fewer columns, so that the memory is not much wider than this.
+_STRIP_WIDTH = 1200
 _CAPTION = "memory, and the index that lies in each slot"
 
 
@@ -39,18 +41,26 @@ def svg(shape: Shape | str, *, max_rows: int = 12, max_columns: int = 16, memory
     if memory < 0:
         raise ValueError(f"memory is a number of slots from 0, not {memory}")
     cells = grid(shape, max_rows, max_columns)
-    drawn, width, height = _array(cells)
-    if memory and shape.byte_size:
-        strip, strip_width, strip_height = _memory(shape, cells, memory, height + 2 * _CELL_HEIGHT)
+    shown = min(shape.expansion.buffer_elements, memory) if memory and shape.byte_size else 0
+    left = _left_of(cells, shown)
+    drawn, width, height = _array(cells, left)
+    if shown:
+        strip, strip_width, strip_height = _memory(shape, cells, shown, left, height + 2 * _CELL_HEIGHT)
         drawn, width, height = drawn + strip, max(width, strip_width), strip_height
     return document(drawn, width, height, str(shape))
 
 
-def _array(cells: Grid) -> tuple[list[str], int, int]:
+def _left_of(cells: Grid, shown: int) -> int:
+    """Where cells begin behind the labels of rows: the array and its memory stand below each other."""
+    labels = [cells.rows.label(place) for place in cells.rows.places]
+    longest = max(map(len, [*labels, *([str(shown)] * bool(shown))]), default=0)
+    return _MARGIN + (8 * longest + 8 if longest else 0)
+
+
+def _array(cells: Grid, left: int) -> tuple[list[str], int, int]:
     """The cells of the array as SVG, and their width and height."""
     wide = max(32, 14 + 8 * len(str(int(cells.offsets.max(initial=0)))))
     labels = [cells.rows.label(place) for place in cells.rows.places]
-    left = _MARGIN + 8 * max(map(len, labels), default=0) + 8
     top = _MARGIN + _CELL_HEIGHT
     rows, columns = cells.rows.places, cells.columns.places
     drawn = [text(left + (c + 0.5) * wide, top - 8, cells.columns.label(p), 0.6) for c, p in enumerate(columns)]
@@ -73,17 +83,18 @@ def _array(cells: Grid) -> tuple[list[str], int, int]:
     return drawn, right + _MARGIN, bottom + _MARGIN
 
 
-def _memory(shape: Shape, cells: Grid, count: int, top: int) -> tuple[list[str], int, int]:
+def _memory(shape: Shape, cells: Grid, shown: int, left: int, top: int) -> tuple[list[str], int, int]:
     """The first slots of the buffer as SVG, their width, and where they end below."""
     slots = shape.expansion.buffer_elements
-    shown = min(slots, count)
     found = [shape.index_at(k) for k in range(shown)]
     labels = ["" if index is None else ",".join(map(str, index)) or "()" for index in found]
     wide = max(32, 10 + 8 * max(map(len, labels)))
-    left = _MARGIN + 8 * len(str(shown)) + 8
+    columns = _STRIP_COLUMNS
+    while columns > 4 and columns * wide > _STRIP_WIDTH:
+        columns //= 2
     drawn = [text(left, top - 8, _CAPTION, 0.6, "start")]
     for k, (index, label) in enumerate(zip(found, labels, strict=True)):
-        strip, column = divmod(k, _STRIP_COLUMNS)
+        strip, column = divmod(k, columns)
         x, y = left + column * wide, top + strip * _CELL_HEIGHT
         if column == 0:
             drawn.append(text(left - 8, y + 16, str(k), 0.6, "end"))
@@ -92,8 +103,8 @@ def _memory(shape: Shape, cells: Grid, count: int, top: int) -> tuple[list[str],
             continue
         row, place = (0 if axis.dimension is None else index[axis.dimension] for axis in (cells.rows, cells.columns))
         drawn += [box(x, y, wide, _CELL_HEIGHT, _colour(cells, row, place)), text(x + wide / 2, y + 16, label)]
-    lines = -(-shown // _STRIP_COLUMNS)
-    right = left + min(shown, _STRIP_COLUMNS) * wide
+    lines = -(-shown // columns)
+    right = left + min(shown, columns) * wide
     if slots > shown:
         drawn.append(text(right + 12, top + (lines - 1) * _CELL_HEIGHT + 16, ELISION, 0.6))
         right += 24

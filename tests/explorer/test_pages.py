@@ -409,6 +409,105 @@ def test_names_are_text_and_nothing_may_be_loaded(show: Any) -> None:
     assert refused is None
 
 
+def test_a_selection_that_is_not_whole_is_called_so(show: Any) -> None:
+    shown = show(explore("u8[100000,10000]{1,0}"))
+    shown.fill("#search", ":, :")
+    said = text_of(shown, ".detail")
+    assert said == "the first 1,048,576 of 1,000,000,000 elements 1 run of 1,048,576 bytes: bytes 0 to 1,048,575"
+
+
+@pytest.mark.parametrize(
+    ("values", "letters"),
+    [
+        (np.array([[1.5 - 2.25j, 1000.5 + 3.125j]], np.complex64), 13),
+        (np.array([[-(2**63), 2**63 - 1]], np.int64), 20),
+        (np.array([[-8, 7]], np.int8), 2),
+    ],
+)
+def test_cells_have_room_for_values(show: Any, values: np.ndarray, letters: int) -> None:
+    shown = show(explore(sd.LayoutArray.from_numpy(values, "{1,0}")))
+    array, memory = shown.evaluate("[strided.layout.array.model.width, strided.layout.memories[0].model.width]")
+    assert array >= 6.6 * letters
+    assert memory >= 6.6 * letters
+    if letters == 2:
+        assert array == 30
+
+
+def test_an_empty_array_has_no_padding(show: Any) -> None:
+    shown = show(explore("f32[4,0,3]{2,1,0:T(8,128)}"))
+    assert shown.evaluate("strided.layout.array.model.cell(0, 5)") is None
+    assert text_of(shown, ".key") == "The array has no elements."
+    assert "padding" not in text_of(shown, ".facts").replace("no padding", "")
+
+
+def test_examples_fit_their_field(show: Any) -> None:
+    for text in (SHAPE, "f32[2,3,2,3,2,3,4,5]", "f32[100000,10000]"):
+        shown = show(explore(text))
+        example = shown.get_attribute("#search", "placeholder")
+        assert len(example) <= 33
+        shown.fill("#search", example.split(" or ")[0])
+        assert "wrong" not in shown.get_attribute(".message", "class")
+        assert "element" in text_of(shown, ".detail h2")
+
+
+def test_a_grid_at_its_end_lets_the_page_move(show: Any) -> None:
+    shown = show(explore(SHAPE))
+    shown.set_viewport_size({"width": 1280, "height": 400})
+    shown.locator("canvas").first.hover(position={"x": 100, "y": 60})
+    shown.mouse.wheel(0, 100)
+    wait_until(shown, "strided.layout.array.top > 0")
+    assert shown.evaluate("scrollY") == 0
+    shown.evaluate("strided.layout.array.scrollTo(1000, 0)")
+    shown.mouse.wheel(0, 100)
+    wait_until(shown, "scrollY > 0")
+
+
+def test_touch_moves_the_page_where_the_grid_has_no_more(show: Any) -> None:
+    shown = show(explore("f32[2,300]{1,0}"), 400)
+    wait_until_drawn(shown)
+    actions = shown.evaluate("[...document.querySelectorAll('canvas')].map((one) => getComputedStyle(one).touchAction)")
+    assert actions == ["pan-y", "pan-x"]
+
+
+def test_the_frame_of_the_chosen_cell_is_drawn_inside_the_grid(show: Any) -> None:
+    shown = show(explore(SHAPE))
+    shown.fill("#search", "1, 1")
+    shown.locator("canvas").first.focus()
+    wait_until_drawn(shown)
+    shown.evaluate(
+        """() => {
+            window.frames_drawn = [];
+            const draw = CanvasRenderingContext2D.prototype.strokeRect;
+            CanvasRenderingContext2D.prototype.strokeRect = function (...box) {
+                if (this.lineWidth === 2) window.frames_drawn.push(box);
+                draw.apply(this, box);
+            };
+        }"""
+    )
+    shown.evaluate("strided.layout.array.scrollTo(0, 0)")
+    wait_until(shown, "window.frames_drawn.length === 1")
+    shown.evaluate("strided.layout.array.scrollTo(0, 2)")
+    wait_until_drawn(shown)
+    assert shown.evaluate("window.frames_drawn.length") == 1
+    shown.evaluate("strided.layout.array.scrollTo(0, 0)")
+    wait_until(shown, "window.frames_drawn.length === 2")
+    shown.locator("#search").focus()  # and not drawn anew
+    wait_until_drawn(shown)
+    assert shown.evaluate("window.frames_drawn.length") == 2
+
+
+@pytest.mark.parametrize("strange", [1.0, np.nan])
+def test_the_map_says_what_hatching_and_colours_are_on_paper_too(show: Any, strange: float) -> None:
+    values = np.arange(600.0, dtype=np.float32).reshape(20, 30)
+    values[3, 4] = strange
+    shown = show(explore(sd.LayoutArray.from_numpy(values, "{1,0}")))
+    for medium in ("screen", "print"):
+        shown.emulate_media(media=medium)
+        assert shown.locator(".ramp").is_visible()
+        assert ("hatched: some are NaN or Inf" in text_of(shown, ".legend")) == (strange != 1)
+    assert not shown.locator("#search").is_visible()
+
+
 def test_in_a_notebook(show: Any, tmp_path: Path) -> None:
     from strided.explorer.page import Page
 

@@ -125,6 +125,17 @@ def test_names_of_a_module_are_text(show: Any) -> None:
     assert shown.locator("img").count() == 0
 
 
+def test_characters_that_do_not_print_are_seen(show: Any) -> None:
+    made_by = "a\u202eb\u200bc \\u202e \U0001f600 \u00e9 \u0645"
+    text = hlo_samples.module_text(f'ROOT p = f32[2] parameter(0), metadata={{op_name="{made_by}\\n{made_by}"}}')
+    shown = show(explore(sd.read_hlo(text)))
+    shown.locator(".list .row").first.click()
+    said = shown.inner_text(".detail")
+    assert "a\\u202eb\\u200bc" in said
+    assert "\U0001f600 \u00e9 \u0645\\n" in said
+    assert not re.search("[\u202e\u200b]", said)
+
+
 def test_a_layout_opens_in_the_page_of_a_module(show: Any) -> None:
     text = hlo_samples.module_text(
         "p = bf16[17,300]{1,0:T(8,128)(2,1)} parameter(0)\n"
@@ -162,6 +173,19 @@ def test_pictures_are_whole_on_a_telephone(show: Any) -> None:
     boxes = show(explore(sd.read_hlo(MODULE)), 400).locator(".part .strided-scroll:has(> svg)")
     assert boxes.count() == 1
     assert boxes.evaluate("box => box.scrollWidth <= box.clientWidth")
+
+
+@pytest.mark.parametrize("width", [360, 768, 1280])
+def test_long_names_stay_in_their_cells(show: Any, width: int) -> None:
+    body = f"p = f32[100,100]{{1,0:T(8,128)}} parameter(0)\n{'name' * 60} = f32[100,100]{{0,1:T(8,128)}} copy(p)"
+    body += f"\nROOT r = f32[100,100]{{1,0:T(8,128)}} copy({'name' * 60})"
+    shown = show(explore(sd.read_hlo(hlo_samples.module_text(body))), width)
+    buttons = shown.locator("td .link")
+    assert buttons.count() > 3
+    for button in buttons.all():
+        assert button.evaluate(
+            "one => one.getBoundingClientRect().right <= one.closest('td').getBoundingClientRect().right"
+        )
 
 
 def test_names_are_whole_on_a_telephone(show: Any, folders: list[Path]) -> None:
@@ -436,7 +460,8 @@ def test_every_kind(show: Any, tmp_path: Path, folders: list[Path]) -> None:
             light = [sum(map(int, re.findall(r"\d+", colour)[:3])) for colour in (ink, paper)]
             assert (light[0] > light[1]) == (scheme == "dark"), kind
         shown.emulate_media(media="print")
-        assert not any(one.is_visible() for one in shown.locator(".controls").all()), kind
+        useless = ".controls:not(:has(.ramp)), .controls :is(input, button)"
+        assert not any(one.is_visible() for one in shown.locator(useless).all()), kind
         assert shown.evaluate("document.documentElement.scrollWidth <= innerWidth"), kind
 
 

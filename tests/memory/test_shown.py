@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import strided as sd
 from strided.memory.buffers import Buffer
@@ -47,6 +48,53 @@ def test_the_picture_shows_where_memory_ends() -> None:
     assert "capacity 15.25GiB" in message.svg()
     assert "of it padding" in sd.memory_report(MATMUL[:2]).svg()
     assert "capacity" not in sd.memory_report(MATMUL[:2]).svg()
+
+
+def test_the_legend_names_what_the_bar_has() -> None:
+    half = Buffer(name="x", bytes=600, unpadded_bytes=300)
+    whole = MemoryReport(total_bytes=600, peak_bytes=600, padding_bytes=300, buffers=(half,)).svg()
+    part = MemoryReport(total_bytes=1000, peak_bytes=1000, padding_bytes=300, buffers=(half,)).svg()
+    none = sd.memory_report(DATA / "memory" / "hbm_train_step_v4.txt").svg()
+    known = [
+        [word for word in ("data", "padding", "not known") if f">{word}<" in drawn] for drawn in (whole, part, none)
+    ]
+    assert known == [["data", "padding"], ["data", "padding", "not known"], ["not known"]]
+
+
+def test_the_label_of_the_capacity_stands_beside_the_legend() -> None:
+    for share in (0.01, 0.3, 0.45, 0.55, 0.7, 0.9, 0.999):
+        half = Buffer(name="x", bytes=600 << 20, unpadded_bytes=300 << 20)
+        report = MemoryReport(
+            total_bytes=1000 << 20,
+            peak_bytes=1000 << 20,
+            padding_bytes=300 << 20,
+            buffers=(half,),
+            capacity=int(share * (1000 << 20)),
+        )
+        drawn = report.svg()
+        known = re.search(r"<text x='([\d.]+)' [^>]*>not known<", drawn)
+        found = re.search(r"<text x='([\d.]+)' [^>]*text-anchor='(\w+)'>(capacity [^<]*)<", drawn)
+        assert known is not None
+        assert found is not None
+        left = float(found[1]) - (found[2] == "end") * 7.3 * len(found[3])
+        assert left >= float(known[1]) + 7.3 * len("not known")
+        assert left + 7.3 * len(found[3]) <= 720
+
+
+def test_memory_in_use_has_a_colour_of_its_own() -> None:
+    drawn = sd.memory_report(HLO).svg()
+    fills = re.findall(r"<rect [^>]*fill='(#\w+)' fill-opacity='0.3'", drawn)
+    assert len(re.findall(r"<path d='M[^']*Z'", drawn)) == 1
+    padded = sum(b.is_at_peak and b.bytes > 0 for b in sd.memory_report(HLO).buffers)
+    assert len(fills) <= padded + 1  # of the bar and of the legend, none of the memory in use
+
+
+def test_the_picture_says_what_is_a_bound_and_cuts_names_alone() -> None:
+    peak = {"total_bytes": 1 << 30, "peak_bytes": 1 << 30, "padding_bytes": 1 << 20}
+    report = MemoryReport(module="a_name" * 30, bounds=frozenset({"peak_bytes", "padding_bytes"}), **peak)
+    first = re.findall(r"<text [^>]*>([^<]*)<", report.svg())[0]
+    assert "at most 1.00GiB at the peak, no buffers are listed" in first
+    assert len(first) <= 74
 
 
 def test_the_picture_of_many_buffers_is_small() -> None:

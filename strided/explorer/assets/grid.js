@@ -101,14 +101,15 @@ export class Grid {
     canvas.addEventListener(
       "wheel",
       (event) => {
-        const { rows, columns } = this.visible;
-        if (rows >= this.model.rows && columns >= this.model.columns) return;
-        event.preventDefault();
+        const { top, left } = this;
         const [x, y] = event.shiftKey ? [event.deltaY, event.deltaX] : [event.deltaX, event.deltaY];
-        this.scrollTo(this.top + Math.sign(y) * Math.ceil(Math.abs(y) / 40), this.left + Math.sign(x) * Math.ceil(Math.abs(x) / 60));
+        this.scrollTo(top + Math.sign(y) * Math.ceil(Math.abs(y) / 40), left + Math.sign(x) * Math.ceil(Math.abs(x) / 60));
+        if (this.top !== top || this.left !== left) event.preventDefault(); // at its end, the page moves
       },
       { passive: false },
     );
+    canvas.addEventListener("pointercancel", () => (this.drag = null)); // the page is moved by touch
+    for (const change of ["focus", "blur"]) canvas.addEventListener(change, () => this.draw());
     canvas.addEventListener("keydown", (event) => {
       const [row, column] = this.focus ?? [this.top, this.left];
       const { rows } = this.visible;
@@ -218,7 +219,8 @@ export class Grid {
       const weight = column === 0 || column === model.columns ? 2 : model.columnEdge(column);
       if (weight) stroke(context, weight, x(column), HEADER, x(column), y(stopRow));
     }
-    if (this.focus && document.activeElement === canvas) {
+    const isShown = (at, first, stop) => at >= first && at < stop;
+    if (this.focus && document.activeElement === canvas && isShown(this.focus[0], this.top, stopRow) && isShown(this.focus[1], this.left, stopColumn)) {
       context.lineWidth = 2;
       context.strokeRect(x(this.focus[1]), y(this.focus[0]), model.width, model.height);
     }
@@ -231,6 +233,8 @@ export class Grid {
       bar.value = at;
       bar.hidden = count >= all;
     }
+    // Touch moves the page where the grid has nowhere to go.
+    canvas.style.touchAction = `${this.across.hidden ? "pan-x" : ""} ${this.down.hidden ? "pan-y" : ""}`.trim() || "none";
   }
 }
 

@@ -9,6 +9,10 @@ import { reader } from "./values.js";
 const COLOURS = 6;
 /** Significant digits of a value in a cell; below the grids it has all of them. */
 const CELL_DIGITS = 4;
+/** Characters of the widest value that a cell shows as wide as it is: a 64-bit integer, or a complex number. */
+const WIDEST = 22;
+/** Characters of an example that the search field has room for. */
+const EXAMPLE = 32;
 /** Runs of bytes that are listed. */
 const MOST_RUNS = 24;
 
@@ -18,6 +22,7 @@ export class LayoutView {
     this.data = data;
     this.valueOf = reader(data.values);
     this.showsValues = this.valueOf !== null;
+    this.valueLength = this.valueOf ? longestOf(this.valueOf, this.layout.dimensions) : 0;
     const rank = this.layout.dimensions.length;
     this.rowDimension = rank > 1 ? rank - 2 : null; // as NumPy prints it
     this.columnDimension = rank > 0 ? rank - 1 : null;
@@ -185,7 +190,7 @@ export class LayoutView {
       columnLabel: label(this.columnDimension),
       cell: (row, column) => {
         const index = this.indexOfCell(row, column);
-        if (!this.isElement(index)) return { hatched: true };
+        if (!this.isElement(index)) return this.layout.slots ? { hatched: true } : null; // an empty array has no padding
         const offset = offsetOf(this.layout, index);
         return { colour: this.colourOf(index), text: this.textOf(index, offset), marked: this.markOf(offset) };
       },
@@ -193,8 +198,8 @@ export class LayoutView {
   }
 
   cellWidth() {
-    const longest = this.showsValues ? 7 : String(Math.max(1, this.layout.slots - 1)).length;
-    return Math.max(30, 12 + 6.8 * Math.min(12, longest));
+    const longest = this.showsValues ? this.valueLength : Math.min(12, String(Math.max(1, this.layout.slots - 1)).length);
+    return Math.max(30, 12 + 6.8 * longest);
   }
 
   /** Slots side by side, as many as fit: one row of the array, or else a power of two. */
@@ -213,7 +218,7 @@ export class LayoutView {
 
   slotWidth(layout) {
     const widest = layout.dimensions.map((size) => Math.max(0, size - 1)).join(", ").length;
-    return Math.max(34, 10 + 6.6 * Math.min(24, this.showsValues ? 7 : widest));
+    return Math.max(34, 10 + 6.6 * Math.min(24, this.showsValues ? this.valueLength : widest));
   }
 
   memoryModel(layout) {
@@ -417,7 +422,7 @@ export class LayoutView {
 
   describePadding(layout, slot, over) {
     const rank = layout.dimensions.length;
-    const why = over < rank ? `padding of dimension ${over}, which ends at ${layout.dimensions[over]}` : "padding, beyond every dimension";
+    const why = over < rank ? `padding of dimension ${over}, which ends at ${number(layout.dimensions[over])}` : "padding, beyond every dimension";
     this.detail.replaceChildren(make("h2", {}, why), make("p", {}, `slot ${number(slot)}: ${placeInWords(layout, slot)}`));
   }
 
@@ -433,7 +438,8 @@ export class LayoutView {
     const items = shown.map(([start, stop]) => make("li", {}, rangeInWords(start, stop - 1)));
     const list = items.length ? [make("ol", { className: "runs" }, ...items)] : [];
     if (runs.length > MOST_RUNS) list.push(make("p", {}, `and ${number(runs.length - MOST_RUNS)} more`));
-    this.detail.replaceChildren(make("h2", {}, plural(count, "element")), make("p", {}, words), ...list);
+    const title = count > offsets.length ? `the first ${number(offsets.length)} of ${plural(count, "element")}` : plural(count, "element");
+    this.detail.replaceChildren(make("h2", {}, title), make("p", {}, words), ...list);
   }
 
   // ---- drawing -------------------------------------------------------------------------------------------------------
@@ -469,11 +475,14 @@ function example({ dimensions, byte_size: bytes }) {
   if (!dimensions.length || dimensions.includes(0)) return byte;
   const middle = dimensions.map((size) => Math.floor(size / 2));
   const last = middle.pop();
-  return `${[...middle, `${last}:${Math.min(last + 4, dimensions.at(-1))}`].join(", ")} or ${byte}`;
+  const slice = `${last}:${Math.min(last + 4, dimensions.at(-1))}`;
+  const words = `${[...middle, slice].join(", ")} or ${byte}`;
+  return words.length > EXAMPLE ? `..., ${slice} or ${byte}` : words;
 }
 
 /** What colours and lines mean, as far as the layout has them. */
 function key({ dimensions, slots, tile_sizes: tiles }) {
+  if (!slots) return "The array has no elements.";
   const isTiled = tiles[0].some((size) => size !== null);
   const isShared = tiles[1].some((size) => size > 1);
   const isPadded = slots > dimensions.reduce((product, size) => product * size, 1);
@@ -485,6 +494,14 @@ function key({ dimensions, slots, tile_sizes: tiles }) {
   ]
     .filter(Boolean)
     .join(" ");
+}
+
+/** Characters of the longest value as cells show it. */
+function longestOf(textOf, dimensions) {
+  const size = dimensions.reduce((product, each) => product * each, 1);
+  let longest = 1;
+  for (let at = 0; at < size; at++) longest = Math.max(longest, textOf(at, CELL_DIGITS).length);
+  return Math.min(WIDEST, longest);
 }
 
 function labelled(text, control) {

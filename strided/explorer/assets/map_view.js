@@ -35,6 +35,8 @@ export class MapView {
     this.closer.addEventListener("click", () => this.zoomBy(1));
     this.farther.addEventListener("click", () => this.zoomBy(-1));
     this.window = make("span", { className: "window", role: "status" });
+    const isStrange = bytesOf(map.planes["not finite"]).some(Boolean);
+    if (isStrange) legend.append(make("span", {}, "hatched: some are NaN or Inf"));
     const zoom = map.finer.length ? [this.farther, this.closer, this.window] : [];
     const controls = make("div", { className: "controls" }, make("label", { htmlFor: "plane" }, "a cell shows its"), list, legend, ...zoom);
     this.words = make("p", { className: "message", role: "status" });
