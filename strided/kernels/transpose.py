@@ -56,7 +56,7 @@ def _transpose(turn, suits, by_lines, width, source, target, tables, streaming, 
     alike = along == 1 and simd_bytes.cell(p_pieces, 0, 2) <= BAND
     # If all rows of the target follow each other, those of every piece do.
     first = source_rows + 8 * simd_bytes.cell(q_pieces, 0, 1), simd_bytes.cell(q_pieces, 0, 2)
-    short = across == 1 and is_short(source_rows, count, first[1] * width)
+    short = across == 1 and is_short(source_rows, count, first[1] * width, width)
     all_run_on = short and not alike and follow(target_rows, goals, first[1] * width, width, streaming) == goals
     if all_run_on:
         prepare_run(width, first[0], first[1], room)

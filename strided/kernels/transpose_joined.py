@@ -21,19 +21,20 @@ from strided.kernels.transpose_squares import (
     wanted_at,
 )
 
-#: Rows of the source up to which rows of the target of whole lines, two at least, are put together as others are. On
-#: Zen 5 more of them take 1.1 to 1.4 times as long so: read side by side, all are asked for into the first-level cache,
-#: which holds a dozen lines that begin at the same place of a page.
-_MOST_LINED = 16 if asks_near() else 1 << 62
+#: Rows of the source up to which rows of the target that are whole lines, two at least, are put together, and up to
+#: which others of 32 bits and more are. On Zen 5 more of them take 1.1 to 1.5 times as long so: read side by side, all
+#: are asked for into the first-level cache, which holds a dozen lines that begin at the same place of a page.
+_FEW, _MANY = (16, 192) if asks_near() else (1 << 62, 1 << 62)
 
 
 @separate
-def is_short(source_rows, count, size):
+def is_short(source_rows, count, size, width):
     """Whether rows of the target, of `size` bytes made of `count` rows, are short enough."""
     # Many rows at multiples of a page would fight for the same few sets of the caches.
     apart = count <= 128 or (simd_bytes.integer(source_rows + 8) - simd_bytes.integer(source_rows)) & 4095
-    lined = count > _MOST_LINED and size & LINE - 1 == 0 and size >= 2 * LINE
-    return apart and size <= SHORT_ROW_BYTES and not lined
+    if (count > _FEW and size >= 2 * LINE and size & LINE - 1 == 0) or (count > _MANY and width >= 4):
+        return False
+    return apart and size <= SHORT_ROW_BYTES
 
 
 @separate
