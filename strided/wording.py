@@ -13,6 +13,7 @@ from strided.escape import visible
 
 #: Narrower than this no text is laid out, whatever the width asked for.
 _LEAST_WIDTH = 20
+_UNITS = "KMGTPE"
 
 
 def counted(number: int, one: str, many: str = "") -> str:
@@ -33,9 +34,9 @@ def size_text(size: int) -> str:
     if size < 1 << 10:
         return f"{size}B"
     unit = 0
-    while size >= 1 << 20:
+    while size >= 1 << 20 and unit < len(_UNITS) - 1:  # a text may claim more than there are units for
         size, unit = size >> 10, unit + 1
-    return f"{size / 1024:.{2 if unit else 1}f}{'KMGTPE'[unit]}iB"
+    return f"{size / 1024:.{2 if unit else 1}f}{_UNITS[unit]}iB"
 
 
 def some(names: Iterable[str], none: str = "none") -> str:
@@ -79,10 +80,11 @@ def wrapped(text: str, width: int, hang: str | None = None, *, whole_words: bool
         return [text]
     if hang is None:
         hang = " " * (len(text) - len(text.lstrip()) + 2)
-    return textwrap.wrap(
+    lines = textwrap.wrap(
         text,
         width,
         subsequent_indent=hang,
         break_long_words=not whole_words,
         break_on_hyphens=False,
     )
+    return lines or [""]  # blanks alone are a line, too

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 import warnings
 from pathlib import Path
@@ -18,6 +19,7 @@ from strided.dumps.buffer_assignment.values import Allocation, Value
 from strided.dumps.protobuf import wire
 from strided.errors import DumpError, LayoutError, NotationError, StridedError, excerpt
 from strided.escape import in_columns, visible
+from strided.explorer.page import _as_json
 from strided.layout.validation import FieldError
 from tests.commands import run_command
 from tests.hlo_samples import proto_of
@@ -260,3 +262,10 @@ def test_npy_files_are_named_fit(tmp_path):
     with pytest.raises(ValueError, match="archive") as refused:
         sd.load_npy(path.with_suffix(".npz"))
     assert is_fit(str(refused.value))
+
+
+def test_pages_escape_characters_beyond_16_bits_too():
+    """JSON writes them as two halves, of which neither tells whether the whole prints."""
+    data = {"a\u202e": "\U000e0041 \U0001d173 \ud800 \U0001f600 \u00e9 \\ud83d \\"}
+    read = json.loads(_as_json(data))
+    assert read == {r"a\u202e": r"\U000e0041 \U0001d173 \ud800 " + "\U0001f600 \u00e9 \\ud83d \\"}

@@ -24,6 +24,7 @@ WORDS = st.lists(st.text("ab-{}:,", min_size=1, max_size=12), min_size=1).map(" 
         (5 << 40, "5.00TiB"),
         (1 << 53, "8.00PiB"),
         ((1 << 63) - 1, "8.00EiB"),
+        (5 << 80, "5242880.00EiB"),
     ],
 )
 def test_sizes_are_those_of_xla(size: int, text: str) -> None:
@@ -41,6 +42,10 @@ def test_lines_fit_and_lose_nothing(text: str, width: int, hang: str | None, who
     assert all(len(line) <= max(20, width) for line in lines)
     assert all(line.startswith("  " if hang is None else hang) for line in lines[1:])
     assert [word for line in lines for word in line.split()] == text.split()  # cut neither at hyphens nor elsewhere
+
+
+def test_blanks_alone_are_a_line() -> None:
+    assert wrapped(" " * 30, 20) == wrapped("", 20) == [""]
 
 
 def test_a_word_longer_than_a_line_is_cut_or_stays_whole() -> None:

@@ -27,8 +27,8 @@ _ASSETS = resources.files("strided.explorer") / "assets"
 _STYLES = {"main": ("page.css",), "programs": ("page.css", "programs.css")}
 _IMPORT = re.compile(r'^import (?:\{[^}]*\}|\* as \w+) from "\./(\w+)\.js";\n', re.MULTILINE)
 _EXPORT = re.compile(r"^export (?=class|const|function|async)", re.MULTILINE)
-#: A character in JSON that is not ASCII, or a backslash, which begins none. Halves of pairs stay as they are.
-_ESCAPED = re.compile(r"\\\\|\\u(?!d[89a-f])([0-9a-f]{4})")
+#: A character in JSON that is not ASCII, some of which are pairs, or a backslash, which begins none.
+_ESCAPED = re.compile(r"\\\\|\\ud[89ab][0-9a-f]{2}\\ud[c-f][0-9a-f]{2}|\\u[0-9a-f]{4}")
 
 
 @dataclass(frozen=True)
@@ -118,12 +118,13 @@ def bundled(main: str) -> str:
 
 def _as_json(data: Mapping[str, Any]) -> str:
     """Data as JSON, in which `visible` escapes characters of names that do not print: a bidi mark disguises a name."""
-    return _ESCAPED.sub(_made_visible, json.dumps(data, separators=(",", ":"), allow_nan=False))
+    text = json.dumps(data, separators=(",", ":"), allow_nan=False)
+    return _ESCAPED.sub(lambda found: _made_visible(found[0]), text)
 
 
-def _made_visible(found: re.Match[str]) -> str:
-    code = found[1]
-    return found[0] if code is None else json.dumps(visible(chr(int(code, 16))))[1:-1]
+@lru_cache(maxsize=1024)
+def _made_visible(code: str) -> str:
+    return code if code == r"\\" else json.dumps(visible(json.loads(f'"{code}"')))[1:-1]
 
 
 def _digest(text: str) -> str:

@@ -27,7 +27,7 @@ _FOLDER = "a folder, where a file is expected; strided.open_dump opens a folder 
 _FLAGS = sum(getattr(os, name, 0) for name in ("O_NONBLOCK", "O_NOCTTY", "O_CLOEXEC", "O_BINARY"))
 
 
-#: No system takes longer paths, and so many characters of one are named.
+#: Linux takes no longer paths, Windows does seldom; and so many characters of one are named.
 _LONGEST, _SHOWN = 4096, 200
 
 

@@ -46,7 +46,7 @@ class BrokenMember:
 
     def located(self, given: Shape | None, name: str) -> NoReturn:
         """Raise the error."""
-        raise self.error
+        raise self.error.with_traceback(None)  # else it would keep the frames of all who asked before
 
 
 def read_npz(file: BinaryIO, path: str | None = None) -> dict[str, NpzMember | BrokenMember]:

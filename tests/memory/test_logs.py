@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import sys
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
@@ -14,7 +15,7 @@ import pytest
 import strided as sd
 from strided.dumps.detect import recognise
 from strided.memory import explain_size
-from strided.memory.usage_text import Size
+from strided.memory.usage_text import Size, logs
 from tests.memory.samples import ERROR, LOGS, MEMORY, OLD, REPORTS, text_of
 
 MORE = "the text holds more reports; this is the first"
@@ -436,3 +437,45 @@ def test_a_log_may_have_colours(path: Path) -> None:
     assert sd.memory_report(coloured).to_dict() == sd.memory_report(text).to_dict()
     found = "\n".join(f"\x1b[01;31m\x1b[K{line}\x1b[m\x1b[K" for line in text.split("\n"))  # as by grep
     assert sd.memory_report(found).to_dict() == sd.memory_report(text).to_dict()
+
+
+def test_a_log_may_claim_more_than_there_are_units_for() -> None:
+    report = sd.memory_report("Ran out of memory in memory space hbm. Used 999999999999999999T of 15.75G hbm.\n")
+    assert "EiB" in str(report)
+    assert "EiB" in report.svg()
+
+
+def test_values_of_json_may_lie_deep_within_each_other() -> None:
+    """Each string took a step for each list around it, and lists deeper than Python calls functions were no log."""
+    value: object = ["deep", "too"]
+    for _ in range(2 * sys.getrecursionlimit()):
+        value = [value]
+    assert list(logs._strings_in({"first": "a", "log": value, "last": ["b", {"c": "d"}, 3, None]})) == [
+        ("first", "a"),
+        ("log", "deep"),
+        ("log", "too"),
+        ("last", "b"),
+        ("c", "d"),
+    ]
+
+
+@pytest.mark.parametrize("text", ['{"log": "HLO module: jit_f."}', '{"log": "HLO module: jit_f."}\nthe end'])
+def test_json_is_read_up_to_a_length(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert logs._written(text).startswith("HLO module")
+    monkeypatch.setattr(logs, "_LONGEST_JSON", 20)
+    assert logs._written(text) == text
+
+
+def test_halves_of_a_character_are_one() -> None:
+    text = OLD.replace("jit(f)/mul", "jit(f)/\U0001f600")
+    written = f"it said {json.dumps(text)}"
+    assert r"\ud83d\ude00" in written
+    assert sd.memory_report(written).buffers == sd.memory_report(text).buffers
+
+
+def test_a_message_that_was_cut_has_not_the_figures_of_the_next() -> None:
+    whole = (MEMORY / "vmem_scoped_limit_v6e.txt").read_text()
+    start = whole.index("Ran out")
+    cut = whole[start : whole.index("Scoped allocation")].replace("%fusion =", "%other =")
+    assert "%other" in cut
+    assert sd.memory_report(whole[:start] + cut + whole[start:]).buffers == sd.memory_report(whole).buffers

@@ -16,12 +16,14 @@ _COLOUR = re.compile(r"\x1b\[[0-9;:]{0,40}[mK]")
 #: The keys under which logs of JSON objects keep what was written, and a moment.
 _WRITTEN = frozenset(("log", "message", "msg", "textPayload", "text", "line", "MESSAGE", "@message", "body"))
 _MOMENT = "timestamp"
-#: Characters of a JSON text that is read as a whole, which takes many times its size in memory.
-_LONGEST_JSON = 1 << 26
+#: Characters of a JSON text, or of a line of JSON, that is read as a whole, which takes many times its size in memory.
+_LONGEST_JSON = 1 << 24
 #: The beginning of a line that names an operation.
 _OPERATOR = re.compile(r'Operator: \w{1,40}="')
 #: What JSON and repr write for a character.
-_ESCAPED = re.compile(r"\\(?:u([0-9a-fA-F]{4})|([nrt\"'\\/]))")
+_ESCAPED = re.compile(
+    r"\\(?:u([dD][89abAB][0-9a-fA-F]{2})\\u([dD][c-fC-F][0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|([nrt\"'\\/]))"
+)
 _ESCAPES = {"n": "\n", "r": "\r", "t": "\t"}
 #: What differs from line to line in what a log puts before each: dates, times, and seconds since some moment.
 _TIME = re.compile(
@@ -57,7 +59,7 @@ def _written(text: str) -> str:
     'HLO module: jit_f.\nthe end'
     """
     start = text[:1000].lstrip()[:1]
-    if start and start in "[{" and len(text) <= _LONGEST_JSON and (found := _strings_of(text)) is not None:
+    if start and start in "[{" and (found := _strings_of(text)) is not None:
         return "\n".join(found)
     if '{"' not in text:
         return text
@@ -66,7 +68,9 @@ def _written(text: str) -> str:
 
 
 def _strings_of(text: str) -> list[str] | None:
-    """What a text in JSON holds under the keys of logs, else all its strings; None if it is none."""
+    """What a text in JSON holds under the keys of logs, else all its strings; None if it is none, or too long a one."""
+    if len(text) > _LONGEST_JSON:
+        return None
     try:
         value = json.loads(text)
         if isinstance(value, list):
@@ -81,16 +85,19 @@ def _strings_of(text: str) -> list[str] | None:
     return [one.removesuffix("\n") for one in written or [one for _, one in strings]]
 
 
-def _strings_in(value: object, key: str = "") -> Iterator[tuple[str, str]]:
+def _strings_in(value: object) -> Iterator[tuple[str, str]]:
     """The strings of a JSON value, each with the nearest key."""
-    if isinstance(value, str):
-        yield key, value
-    elif isinstance(value, dict):
-        for name, one in value.items():
-            yield from _strings_in(one, name)
-    elif isinstance(value, list):
-        for one in value:
-            yield from _strings_in(one, key)
+    # Generators within each other would hand on every string once for each list that it lies in.
+    within: list[Iterator[tuple[str, object]]] = [iter([("", value)])]
+    while within:
+        for key, one in within[-1]:
+            if isinstance(one, str):
+                yield key, one
+            elif isinstance(one, (dict, list)):
+                within.append(iter(one.items()) if isinstance(one, dict) else zip(itertools.repeat(key), one))
+                break
+        else:
+            within.pop()
 
 
 def _unescaped(text: str) -> str:
@@ -111,7 +118,10 @@ def _holds_lines(line: str) -> bool:
 
 
 def _character(escaped: re.Match[str]) -> str:
-    return chr(int(escaped[1], 16)) if escaped[1] else _ESCAPES.get(escaped[2], escaped[2])
+    high, low, code, sign = escaped.groups()
+    if high:  # JSON writes a character beyond 0xffff as two halves
+        return chr(0x10000 + ((int(high, 16) & 0x3FF) << 10 | int(low, 16) & 0x3FF))
+    return chr(int(code, 16)) if code else _ESCAPES.get(sign, sign)
 
 
 def without_prefixes(text: str, first: re.Match[str] | None) -> str:

@@ -21,8 +21,10 @@ _HBM = re.compile(
     r"Ran out of memory on (\w{1,40}), the total memory required for"
     rf"[^(\n]{{0,80}}\({SIZE}\) exceeds[^(\n]{{0,80}}\({SIZE}\)"
 )
+#: Up to its figures no other message begins: one that was cut has not those of the next, nor is read over and over.
 _SCOPED = re.compile(
-    rf"Ran out of memory in memory space (\w{{1,40}}) while allocating on stack for %?(\S{{1,300}}) = [^\n]{{0,9000}}?"
+    r"Ran out of memory in memory space (\w{1,40}) while allocating on stack for %?(\S{1,300}) = "
+    r"(?:[^\nR]|R(?!an out of memory)){0,9000}?"
     rf"Scoped allocation with size {SIZE} and limit {SIZE} exceeded scoped \w{{1,40}} limit by {SIZE}"
 )
 _ALLOCATION = re.compile(
