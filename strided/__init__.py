@@ -23,6 +23,12 @@ import importlib
 import sys
 from typing import TYPE_CHECKING, Any
 
+from strided.runtime.missing import advising as _advising
+
+with _advising("strided"):
+    for _library in ("numpy", "ml_dtypes"):  # all below needs both
+        importlib.import_module(_library)
+
 from strided import errors
 from strided.arrays.layout_array import LayoutArray
 from strided.errors import (

@@ -76,16 +76,16 @@ def _lines() -> Iterator[str]:
     yield "Read in the order of memory they look scrambled: two rows take turns,"
     yield "and the end of row 1 is followed by rows 2 and 3."
     values = np.frombuffer(buffer, ml_dtypes.bfloat16)
-    yield f"  slots 0 to 7      {_row(values[:8])}"
-    yield f"  slots 252 to 259  {_row(values[252:260])}"
+    yield f"  slots 0 to 7     {_row(values[:8])}"
+    yield f"  slots 252 to 259 {_row(values[252:260])}"
     yield "The layout says where each element lies (rows 0 to 4, columns 0 to 130):"
     yield from ("  " + line for line in picture(SHAPE, width=64, max_rows=7).splitlines())
     place = explain(SHAPE, (3, 129))
     sums = " + ".join(f"{p.value}*{p.stride}" for p in place.parts if p.value)
     yield f"a[3, 129] = {a[3, 129]}: slot {place.offset} = {sums}, {place.place}"
     yield "Read by its layout:"
-    yield f"  a[0, :8]          {_row(a[0, :8].to_numpy())}"
-    yield f"  a[3, 125:]        {_row(a[3, 125:].to_numpy())}"
+    yield f"  a[0, :8]         {_row(a[0, :8].to_numpy())}"
+    yield f"  a[3, 125:]       {_row(a[3, 125:].to_numpy())}"
     right = a.to_numpy() == expected()
     yield f"{np.count_nonzero(right)} of {right.size} elements equal the cosines that NumPy computes."
     other = a.to_layout("{0,1}")
@@ -96,4 +96,4 @@ def _lines() -> Iterator[str]:
 
 
 def _row(values: npt.NDArray[Any]) -> str:
-    return " ".join(f"{float(v):7.4f}" for v in values)
+    return " ".join(f"{float(v):6.3f}" for v in values)

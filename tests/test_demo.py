@@ -12,7 +12,7 @@ from strided.demo import SHAPE, expected, run, sample
 def test_it_fits_one_screen() -> None:
     lines = run().splitlines()
     assert len(lines) <= 24
-    assert max(map(len, lines)) <= 88
+    assert max(map(len, lines)) <= 80
     assert all(line.isprintable() for line in lines)
 
 

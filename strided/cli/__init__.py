@@ -10,14 +10,21 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
+from strided.runtime.missing import advising
+
 __all__ = ["main"]
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run a command line (by default `sys.argv`) and end the process."""
     try:
-        from strided.cli.run import run  # in here, because Ctrl-C may come while all of it is imported
-
+        try:
+            with advising("the command line"):
+                from strided.cli.run import run  # in here, because Ctrl-C may come while all of it is imported
+        except ImportError as error:
+            if sys.stderr is not None:
+                sys.stderr.write(f"strided: {error}\n")
+            sys.exit(2)
         run(arguments)
     except KeyboardInterrupt:
         if sys.stderr is not None:

@@ -73,7 +73,8 @@ class Commands(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Find the command, or say which may be meant."""
-        if args[0] in self.commands or args[0].startswith("-"):
+        # To a shell that completes, nothing is wrong yet: an error would be written over the line that is being typed.
+        if args[0] in self.commands or args[0].startswith("-") or ctx.resilient_parsing:
             return super().resolve_command(ctx, args)
         close = difflib.get_close_matches(args[0], self.commands, n=1)
         meant = did_you_mean(close) or "'strided --help' lists the commands"

@@ -79,7 +79,7 @@ def run(arguments: Sequence[str] | None = None) -> NoReturn:
         _fail(": ".join(str(part) for part in (path, error.strerror or error) if part) + hint)
     except MemoryError:
         _fail("not enough memory")
-    except (StridedError, ValueError, IndexError) as error:
+    except (StridedError, ValueError, IndexError, ImportError) as error:
         _fail(str(error))
     sys.exit(0)
 

@@ -31,7 +31,11 @@ def warmup() -> None:
 
     Conversions are then fast from the first one on.
     """
-    if kernels.kernel_of(next(iter(kernels.HOMES))).folder() is None:
+    try:
+        folder = kernels.kernel_of(next(iter(kernels.HOMES))).folder()
+    except Exception as error:  # whatever Numba, or LLVM under it, may raise as it is imported
+        raise click.ClickException(f"kernels cannot be compiled: {error!r}") from error
+    if folder is None:
         warn(
             "what is compiled is not kept: STRIDED_CACHE is 0, or no folder can be written (set NUMBA_CACHE_DIR)",
             StridedWarning,

@@ -34,7 +34,8 @@ def expanded(file: Readable, path: str | None = None, piece_bytes: int | None = 
             import zstandard
         except ImportError:
             raise UnsupportedError(
-                f"{path or 'this'} is Zstandard data: `pip install zstandard` or Python 3.14 lets strided expand it"
+                f"{path or 'this'} is Zstandard data: "
+                "`pip install 'strided[zstd]'` or Python 3.14 lets strided expand it"
             ) from None
         errors, frames = (zstandard.ZstdError, EOFError), _Frames(file)
         source = zstandard.ZstdDecompressor().stream_reader(cast(Any, frames), read_across_frames=True, closefd=False)

@@ -14,14 +14,17 @@ import itertools
 from dataclasses import dataclass
 from typing import Any
 
-import dask
-import dask.array as da
 import numpy as np
-from dask.array.dispatch import percentile_lookup
-from dask.utils import parse_bytes
 
 from strided.arrays.blocks import tile_block, tile_edges_of
 from strided.arrays.layout_array import LayoutArray
+from strided.runtime.missing import advising
+
+with advising(__name__, "strided[dask]"):
+    import dask
+    import dask.array as da
+    from dask.array.dispatch import percentile_lookup
+    from dask.utils import parse_bytes
 
 da.register_chunk_type(LayoutArray)
 

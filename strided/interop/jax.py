@@ -8,11 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jax.experimental.layout import Format
-from jax.experimental.layout import Layout as JaxLayout
 
 from strided.arrays.base import ArrayBase
 from strided.arrays.layout_array import LayoutArray
@@ -20,6 +16,13 @@ from strided.errors import UnsupportedError
 from strided.layout import Layout, Shape
 from strided.layout.element_types import ElementType, element_type_of_dtype, known_element_type
 from strided.layout.parser import layout_of
+from strided.runtime.missing import advising
+
+with advising(__name__, "strided[jax]"):
+    import jax
+    import jax.numpy as jnp
+    from jax.experimental.layout import Format
+    from jax.experimental.layout import Layout as JaxLayout
 
 #: Fields of a Layout that JAX's does not have, with their defaults.
 _ONLY_OURS = {

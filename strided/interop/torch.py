@@ -5,12 +5,14 @@
 
 from __future__ import annotations
 
-import torch
-
 from strided.arrays import dlpack
 from strided.arrays.base import Array, ArrayBase
 from strided.arrays.layout_array import LayoutArray
 from strided.errors import UnsupportedError
+from strided.runtime.missing import advising
+
+with advising(__name__, "strided[torch]"):
+    import torch
 
 
 def to_torch(a: LayoutArray, *, copy: bool | None = None) -> torch.Tensor:

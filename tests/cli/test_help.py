@@ -47,6 +47,15 @@ def test_completion_of_commands_options_and_files(run: Run, monkeypatch: pytest.
         assert run()[1].split() == [wanted]
 
 
+def test_completion_says_nothing_about_a_command_that_there_is_not(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("_STRIDED_COMPLETE", "bash_complete")
+    for words in ("strided conv file --", "strided nothing "):
+        monkeypatch.setenv("COMP_WORDS", words)
+        monkeypatch.setenv("COMP_CWORD", str(words.count(" ")))
+        code, _, err = run()
+        assert (code, err) == (0, "")
+
+
 def test_help_and_info_load_no_compiler() -> None:
     for arguments in (["--help"], ["info", TEXT], ["demo"]):
         code = (

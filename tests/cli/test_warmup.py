@@ -27,3 +27,14 @@ def test_warmup_names_each_kernel_before_it_is_compiled(
         warnings.simplefilter("always")
         assert run("warmup")[0] == 0
     assert next(iter(shown.values())).startswith("strided: warning: what is compiled is not kept: ")
+
+
+@pytest.mark.parametrize("error", [ImportError("Numba needs another NumPy"), OSError("no LLVM"), AttributeError("x")])
+def test_a_compiler_that_does_not_load_is_an_error_of_one_line(
+    run: Run, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    def kernel_of(name: str) -> None:
+        raise error
+
+    monkeypatch.setattr(kernels, "kernel_of", kernel_of)
+    assert run("warmup") == (2, "", f"strided: kernels cannot be compiled: {error!r}\n")

@@ -292,7 +292,7 @@ def test_zstandard_data_name_the_missing_module(
     with pytest.raises(SystemExit) as ended:
         cli.main([name, "x.txt.zst", *([SHAPE] if name == "show" else []), *options])
     assert ended.value.code == 2
-    assert "x.txt.zst is Zstandard data: `pip install zstandard` or Python 3.14" in capsys.readouterr().err
+    assert "x.txt.zst is Zstandard data: `pip install 'strided[zstd]'` or Python 3.14" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("path", ["Z:\\x\\y.bin", "\\\\server\\share\\y.bin", "Z:"])

@@ -31,7 +31,7 @@ def compressed(data: bytes) -> bytes:
 def test_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "zstandard", None)
     monkeypatch.setitem(sys.modules, "compression", None)
-    with pytest.raises(sd.UnsupportedError, match=r"x\.zst is Zstandard data: `pip install zstandard`"):
+    with pytest.raises(sd.UnsupportedError, match=r"x\.zst is Zstandard data: `pip install 'strided\[zstd\]'`"):
         next(expanded(io.BytesIO(SMALL), "x.zst"))
 
 

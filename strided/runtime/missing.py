@@ -1,0 +1,28 @@
+"""What is said where a library is not installed: who needs it, and what installs it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+
+@contextmanager
+def advising(who: str, install: str = "") -> Iterator[None]:
+    """Around imports: a library that is not there is an error that says what installs it, by default its own name.
+
+    >>> with advising("strided.interop.jax", "strided[jax]"):
+    ...     import no_such_library
+    Traceback (most recent call last):
+        ...
+    ModuleNotFoundError: strided.interop.jax needs no_such_library: pip install 'strided[jax]'
+    """
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if error.name is None:  # it was raised by hand, with advice of its own
+            raise
+        library = error.name.partition(".")[0]
+        if library == __name__.partition(".")[0]:  # one of our own modules: an installation that is broken
+            raise
+        command = f"pip install '{install}'" if install else f"pip install {library}"
+        raise ModuleNotFoundError(f"{who} needs {library}: {command}", name=error.name) from None
