@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import random
+import re
 import subprocess
 import sys
 import warnings
@@ -24,6 +25,9 @@ from tests.cases import CORPUS, SHAPE_TEXT_CASES
 from tests.strategies import FRAGMENTS, shape_texts
 
 pytestmark = pytest.mark.jax
+
+#: A layout that may name a memory space and no order of dimensions.
+NO_ORDER = re.compile(r"\]\s*\{\s*:.*S", re.DOTALL)
 
 CHILD = """
 import json, sys
@@ -147,6 +151,8 @@ def test_mangled_texts_are_judged_as_xla_judges_them(xla: XLA) -> None:
         text = mangled(rng)
         if text.lstrip().startswith("{"):
             continue  # a layout alone is read here, not by XLA
+        if NO_ORDER.search(text):
+            continue  # read by newer releases alone, which print it without an order
         expected = xla.canonical(text)
         seen["read" if expected else "refused"] += 1
         if ours(text) != expected:

@@ -26,7 +26,7 @@ from strided.layout import UNBOUNDED, AnyShape, BufferShape, FieldError, Layout,
 from strided.layout.element_types import ELEMENT_TYPES, MAX_NDIM, element_types_meant
 from strided.layout.layout_text import layout_fields
 from strided.layout.lexer import Lexer
-from strided.layout.validation import check_order
+from strided.layout.validation import check_order, order_in_space
 from strided.wording import did_you_mean
 
 #: XLA's own limit on nested shapes.
@@ -261,6 +261,9 @@ def _array(lexer: Lexer) -> Shape:
         if layout is not None and not ELEMENT_TYPES[name].is_array:
             raise FieldError("layout", f"{name}[] has no layout")
         if layout is not None:
+            layout["minor_to_major"] = order_in_space(
+                layout["minor_to_major"], len(sizes), layout.get("memory_space", 0)
+            )
             check_order(layout["minor_to_major"], len(sizes))  # before what a layout alone would say of them
         return Shape(name, sizes, None if layout is None else Layout(**layout), dynamic=dynamic)
 

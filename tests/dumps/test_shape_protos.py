@@ -177,3 +177,33 @@ def test_damaged_messages_end_in_a_shape_or_an_error(raw):
     except DumpError:
         return
     assert shape_of(write_shape(shape)) == shape
+
+
+#: As jaxlib 0.12.0.1 writes them, and the order that is meant.
+NO_ORDER = {
+    "f32[3,5]{:S(2)}": ("1,0", b"\x10\x0b\x1a\x02\x03\x05*\x05@\x02\x80\x01\x012\x02\x00\x00"),
+    "f32[3,5]{:T(8,128)S(2)}": (
+        "1,0",
+        b"\x10\x0b\x1a\x02\x03\x05*\x0c2\x05\n\x03\x08\x80\x01@\x02\x80\x01\x012\x02\x00\x00",
+    ),
+    "f32[3,5]{:E(4)S(2)}": ("1,0", b"\x10\x0b\x1a\x02\x03\x05*\x078\x04@\x02\x80\x01\x012\x02\x00\x00"),
+    "f32[3,5]{:L(4)S(2)}": ("1,0", b"\x10\x0b\x1a\x02\x03\x05*\x05@\x02\x80\x01\x042\x02\x00\x00"),
+    "u32[8]{:S(2)}": ("0", b"\x10\x08\x1a\x01\x08*\x05@\x02\x80\x01\x012\x01\x00"),
+    "f32[]{:S(2)}": ("", b"\x10\x0b*\x05@\x02\x80\x01\x01"),
+}
+
+
+@pytest.mark.parametrize("text", NO_ORDER)
+def test_a_memory_space_without_an_order_is_row_major(text: str) -> None:
+    order, proto = NO_ORDER[text]
+    shape = sd.parse(text)
+    assert str(shape) == text.replace("{:", f"{{{order}:")
+    assert read_shape(memoryview(proto)) == shape
+
+
+@pytest.mark.parametrize("text", ["f32[3,5]{:S(0)}", "f32[3,5]{:T(8,128)}", "f32[3,5]{:M(4)}", "f32[3,5]{:}"])
+def test_an_order_is_needed_without_a_memory_space(text: str) -> None:
+    with pytest.raises(sd.NotationError):
+        sd.parse(text)
+    with pytest.raises(DumpError):
+        read_shape(memoryview(b"\x10\x0b\x1a\x02\x03\x05*\x03\x80\x01\x012\x02\x00\x00"))

@@ -6,12 +6,13 @@ newer ones (unknown fields are skipped) are read too. Sparse arrays are refused,
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from strided.dumps.protobuf.wire import MAX_DEPTH, Field, bytes_field, fields, integer_field, integers_field, merged
 from strided.errors import DumpError, StridedError
 from strided.layout import UNBOUNDED, AnyShape, BufferShape, Layout, Shape, SplitConfig, Tile, TupleShape
 from strided.layout.element_types import element_type, element_type_of_number
+from strided.layout.validation import order_in_space
 from strided.runtime.cache import BoundedCache
 
 #: PrimitiveType numbers of shapes that are not arrays.
@@ -88,6 +89,8 @@ def _read_shape(view: memoryview, at: int, depth: int) -> AnyShape:
         if not element_type(name).is_array:
             return Shape(name, dimensions)  # refuses what is not empty
         layout = read_layout(merged(layouts), at_layout) if layouts else None
+        if layout is not None and not layout.minor_to_major and layout.memory_space:
+            layout = replace(layout, minor_to_major=order_in_space((), len(dimensions), layout.memory_space))
         return Shape(name, tuple(dimensions), layout, dynamic=_dynamic(dimensions, dynamic, at))
     except DumpError:
         raise
