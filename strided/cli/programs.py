@@ -71,7 +71,7 @@ def module_of(program: Program | str | bytes, number: int | None = None) -> Modu
 
 def refuse_number(number: int | None, sources: Sequence[str]) -> None:
     """UsageError for the number of a module of which no source is a file."""
-    if number is not None and all(os.path.isdir(split_name(source)[0]) for source in sources):
+    if number is not None and all(source != STANDARD and os.path.isdir(split_name(source)[0]) for source in sources):
         folder, name = split_name(sources[0])
         advice = (
             f"a program of a folder is named, as in {folder}:NAME"

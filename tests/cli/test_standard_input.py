@@ -37,6 +37,15 @@ def test_what_reads_a_program_reads_standard_input(command, path, is_packed, tmp
     assert piped(given, capsys, monkeypatch, command, "-", "--json") == (0, wanted, "")
 
 
+@pytest.mark.parametrize("command", ["hlo", "copies", "memory"])
+def test_one_of_several_modules_on_standard_input_is_picked(command, tmp_path, capsys, monkeypatch):
+    path = tmp_path / "two.hlo.txt"
+    path.write_bytes(2 * (gzip.decompress(HLO.read_bytes()) + b"\n"))
+    code, wanted, _ = run_command(capsys, command, path, "--module", "1", "--json")
+    assert code == 0
+    assert piped(path, capsys, monkeypatch, command, "-", "--module", "1", "--json") == (0, wanted, "")
+
+
 def test_a_log_on_standard_input_goes_with_the_module_in_a_file(capsys, monkeypatch):
     report = DATA / "memory" / "complex_matmul.memory-usage-report.txt.gz"
     code, wanted, _ = run_command(capsys, "memory", report, HLO)

@@ -133,6 +133,36 @@ FORMS = {
         " ROOT a = f32[] parameter(0)\n}\n",
         {"f": ["ROOT x = f32[] parameter()"], "e": ["ROOT a = f32[] parameter()"]},
     ),
+    "a computation without a line of its own between two": (
+        "HloModule m\n\ng (x: f32[]) -> f32[] {\n ROOT x = f32[] parameter(0) }\n"
+        "h (y: f32[]) -> f32[] { ROOT y = f32[] parameter(0) }ENTRY e (a: f32[]) -> f32[] {\n"
+        " ROOT a = f32[] parameter(0)\n}\n",
+        {"g": ["ROOT x = f32[] parameter()"], "h": ["ROOT y = f32[] parameter()"], "e": ["ROOT a = f32[] parameter()"]},
+    ),
+    "a computation ends behind its last attribute, where another one begins": (
+        "g {\n x = f32[] parameter(0)\n ROOT y = f32[] negate(x), sharding={replicated}}ENTRY e {\n"
+        " ROOT a = f32[] parameter(0)\n}\n",
+        {"g": ["x = f32[] parameter()", "ROOT y = f32[] negate(x)"], "e": ["ROOT a = f32[] parameter()"]},
+    ),
+    "another statement behind attributes, without blanks": (
+        module_text("a = f32[] parameter(0), sharding={replicated} %b=f32[] parameter(1)\nROOT c = f32[] negate(a)"),
+        {"e": ["a = f32[] parameter()", "b = f32[] parameter()", "ROOT c = f32[] negate(a)"]},
+    ),
+    "only comments part words": (
+        "ENTRY/*a*/e/*b*/{ROOT/*c*//**/x/*d*/=/*e*/f32[2]/*f*/{0}/*g*/parameter/*h*/(/*i*/0/*j*/)/*k*/}",
+        {"e": ["ROOT x = f32[2]{0} parameter()"]},
+    ),
+    "comments above what goes on": (
+        "HloModule m\n\nENTRY %e (p: f32[2]) -> f32[2]\n/* a {\n*/\n// b }\n{\n"
+        " p = f32[2] parameter(0)\n // c = d(\n , sharding={replicated} n\n /* x\n */\n = f32[2] negate(p)\n"
+        " ROOT\n // y\n r = f32[2] negate(n)\n}\n",
+        {"e": ["p = f32[2]{0} parameter()", "n = f32[2]{0} negate(p)", "ROOT r = f32[2]{0} negate(n)"]},
+    ),
+    "an entry whose name is on the line below, behind a brace": (
+        "HloModule m, entry_computation_layout={(f32[2]{0})->f32[2]{0}}ENTRY\n%e (p: f32[2]) -> f32[2] {\n"
+        " ROOT p = f32[2] parameter(0)\n}\n",
+        {"e": ["ROOT p = f32[2]{0} parameter()"]},
+    ),
     "one instruction alone": (
         "f32[2]{0} add(f32[2]{0}, f32[2]{0} %x)\n",
         {"_": ["_0 = f32[2]{0} parameter()", "x = f32[2]{0} parameter()", "ROOT _ = f32[2]{0} add(_0, x)"]},

@@ -416,6 +416,39 @@ def test_threads_behind_the_brace() -> None:
     assert str(module.entry).endswith('}, execution_thread="host"')
 
 
+@pytest.mark.parametrize(
+    "end",
+    ['}\n, execution_thread="t"', '} // }\n\n// }\n /* }\n}*/ , execution_thread="t"', '},\nexecution_thread="t"',
+     '}, execution_thread=\n"t"', '}, execution_thread\n= "t"', '}/*\n}\n*/, execution_thread="t"'],
+)  # fmt: skip
+@pytest.mark.parametrize("line_end", ["\n", "\r\n", "\r"])
+def test_threads_below_the_brace(end: str, line_end: str) -> None:
+    text = f"f {{\n  a = f32[] parameter(0)\n{end}\n\nENTRY e {{\n  b = f32[] parameter(0)\n{end}\n"
+    module = read_hlo(text.replace("\n", line_end))
+    assert [(c.name, c.execution_thread, len(c.instructions)) for c in module.computations] == [
+        ("f", "t", 1),
+        ("e", "t", 1),
+    ]
+    assert module.unread == ()
+
+
+def test_a_string_behind_the_brace_may_span_lines() -> None:
+    module = read_hlo('f {\n  a = f32[] parameter(0)\n}, execution_thread="x\n}\n"\nENTRY e {\n  b = f32[] iota()\n}\n')
+    assert [c.execution_thread for c in module.computations] == ["x\n}\n", ""]
+
+
+@pytest.mark.parametrize("comment", ["// { ( a = b(\n", "/* } ) */\n", "/*\n*/\n"])
+def test_many_lines_of_comments_take_time_in_proportion(comment: str) -> None:
+    lines = comment * 20_000
+    text = (
+        f"f {{\n  a = f32[] parameter(0)\n{lines}  ROOT b = f32[] negate(a)\n{lines}}}\n{lines}, execution_thread='t'"
+    )
+    began = time.perf_counter()
+    module = read_hlo(text)
+    assert [i.name for i in module.instructions] == ["a", "b"]
+    assert time.perf_counter() - began < 20
+
+
 # ---- what is not understood ------------------------------------------------------------------------------------------
 
 

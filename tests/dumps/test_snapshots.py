@@ -233,6 +233,7 @@ def test_a_pickle_holds_the_path(mapped: bool, tmp_path: Path, monkeypatch):
     monkeypatch.chdir("/")  # another process may stand elsewhere
     again = pickle.loads(pickled)
     assert (again.path, again.form, int(again.results[0])) == (str(tmp_path / "a.pb"), snapshot.form, 3)
+    assert pickle.dumps(snapshot) == pickled  # or this one, when it pickles
     assert isinstance(again._view, memoryview) is mapped
     os.remove(tmp_path / "a.pb")
     with pytest.raises(FileNotFoundError, match=r"a\.pb"):

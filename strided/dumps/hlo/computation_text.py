@@ -96,6 +96,10 @@ class ComputationReader:
             elif not line.strip():
                 position += 1
             elif (end := end_of(line)) is not None:
+                if not by_token and end.opening is None and self._groups.ends_later(position):
+                    block_end = self._read_by_token(first, mark)
+                    if block_end is not None:
+                        return block_end
                 self._add(opening, found, end.attributes, first)
                 return position + 1 if end.opening is None else self._groups.go_on(position, end.opening)
             elif not line[0].isspace() and (opening_of(line) or "").strip():
@@ -103,7 +107,7 @@ class ComputationReader:
                 self._add(opening, found, {}, first)
                 return position
             else:
-                if found and CONTINUATION.match(line.lstrip()):  # it continues what was read
+                if found and CONTINUATION.match(self._groups.token_line(position)):  # it continues what was read
                     before = before or self._mark(found[:-1], (found[-1].line or 1) - 1)
                     if (after := self._read_again(found, before, position)) is not None:
                         position = after

@@ -28,6 +28,8 @@ _OPAQUE = rf"{_STRING}|{COMMENT}|'[^'\n(){{}}\[\]]*+'"
 _TOKEN = re.compile(rf"{_OPAQUE}|[(){{}}\[\],]", re.DOTALL)
 _OPAQUE_OR_BRACKET = re.compile(rf"{_OPAQUE}|[(){{}}\[\]]", re.DOTALL)
 _COMMENT_OR_STRING = re.compile(f"{_STRING}|{COMMENT}", re.DOTALL)
+#: What two words that only comments part end and begin with, the second one behind the others of the comments.
+_WORD_END, _WORD_START = re.compile(r"[\w.\-]"), re.compile(rf"(?:{COMMENT}|(?!))*+[\w%]", re.DOTALL)
 #: What may stand between two tokens. Here and below, the last choice of a possessive group is ``(?!)``, which never
 #: matches: where another one fails midway, Python before 3.11.5 goes on from there, not from where the choice began.
 BLANKS = rf"(?:\s++|{COMMENT}|(?!))*+"
@@ -172,12 +174,20 @@ def trimmed(text: str) -> str:
 
 
 def without_comments(text: str) -> str:
-    """`text` without comments; strings are left alone.
+    """`text` without comments, with a blank where one parts two words; strings are left alone.
 
-    >>> without_comments('a/* x */ "/* y */" // z')
-    'a "/* y */" '
+    >>> without_comments('a/* x */ "/* y */" // z'), without_comments("ROOT/* x */y = f32[2]/* z */{0}")
+    ('a "/* y */" ', 'ROOT y = f32[2]{0}')
     """
-    return _COMMENT_OR_STRING.sub(lambda found: found[0] if found[0][0] == '"' else "", text)
+    return _COMMENT_OR_STRING.sub(_without, text)
+
+
+def _without(found: re.Match[str]) -> str:
+    if found[0][0] == '"':
+        return found[0]
+    return (
+        " " if _WORD_END.match(found.string, found.start() - 1) and _WORD_START.match(found.string, found.end()) else ""
+    )
 
 
 def skip_space(text: str, position: int) -> int:

@@ -12,7 +12,15 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from strided.dumps.hlo.lexer import Gatherer, closing, read_attributes, single_end, skip_space, trimmed
+from strided.dumps.hlo.lexer import (
+    Gatherer,
+    closing,
+    read_attributes,
+    single_end,
+    skip_space,
+    trimmed,
+    without_comments,
+)
 from strided.dumps.hlo.text_instruction import (
     NAME,
     UNFINISHED,
@@ -27,6 +35,8 @@ OPENING = re.compile(rf"\s*+(ENTRY\b\s*+)?%?({NAME})?\s*+")
 _SPACE = r"(?:\s|/\*.*?\*/|//[^\n]*+|(?!))"
 _START = rf"(?:ROOT(?:{_SPACE}++|(?=%)))?%?{NAME}{_SPACE}*+=(?!=)"
 STATEMENT_START = re.compile(rf"\s*+{_START}", re.DOTALL)
+#: Not that of a size with a bound, ``<=8``, or of XLA's counts, ``/*index=5*/``.
+_EQUALS = re.compile(r"(?<!<)(?<!/\*index)=")
 #: Brackets without a statement, string or comment inside, such as those of shapes, are passed at once.
 _PLAIN = r"""[^(){}\[\]"'/=]*+"""
 _BRACKETS = rf"\[{_PLAIN}\]|\({_PLAIN}\)|\{{{_PLAIN}(?:\({_PLAIN}\){_PLAIN}|(?!))*+\}}"
@@ -40,7 +50,7 @@ _PIECE = re.compile(
 #: What begins neither a statement nor a computation, and so continues the previous line.
 CONTINUATION = re.compile(r"[,<({\[]|->|=|T\(")
 #: Text that needs a name or a computation after it.
-_HEAD_ALONE = re.compile(rf"(?:^|\s)(?:HloModule|ENTRY(?:\s++%?{NAME})?)\Z")
+_HEAD_ALONE = re.compile(rf"(?<![\w.%\-])(?:HloModule|ENTRY(?:\s++%?{NAME})?)\Z")
 
 #: Parts of a line that are read one by one: a header, the source tables, computations.
 _MAX_PARTS = 16
@@ -55,7 +65,12 @@ def opening_of(line: str) -> str | None:
         return None
     matched = OPENING.match(line)
     rest = line[matched.end() : -1].strip() if matched else "?"
-    return line[:-1].rstrip() if not rest or (rest[0] == "(" and "->" in rest) else None
+    return line[:-1].rstrip() if not rest or _is_signature(rest) else None
+
+
+def _is_signature(text: str) -> bool:
+    """Whether a text is a signature, without whole computations behind it: statements alone have an equals sign."""
+    return text[0] == "(" and "->" in text and not (_EQUALS.search(text) and _EQUALS.search(without_comments(text)))
 
 
 class End(NamedTuple):
@@ -142,6 +157,7 @@ class LineGroups:
         self.lines = lines
         self._closed: list[bool] = []
         self._first = 0  # line of the first of them
+        self._token_line = (0, -1, "")  # the lines of a search for one, and what it found
         self._begun: dict[int, tuple[str, int]] = {}  # lines of which a part is done: all of it, and how often
         # Characters that may still be gathered. Lines that turn out to belong together are gathered twice at most; text
         # whose brackets never close would be gathered again from every line.
@@ -166,6 +182,7 @@ class LineGroups:
         whole, count = self._begun.get(position, (line, 0))
         self._begun[position] = whole, count + 1
         self.lines[position] = " " * place + line[place:]
+        self._token_line = (0, -1, "")
         if self._first <= position < self._first + len(self._closed):
             self._closed[position - self._first] = False  # nothing is known of the rest
         return position
@@ -174,12 +191,40 @@ class LineGroups:
         """Undo all that `go_on` did."""
         for position, (line, _) in self._begun.items():
             self.lines[position] = line
-        self._begun = {}
+        self._begun, self._token_line = {}, (0, -1, "")
 
     def mention(self, word: str) -> bool:
         """Whether any line contains `word`."""
         batches = (self.lines[k : k + _BATCH] for k in range(0, len(self.lines), _BATCH))
         return any(word in "\n".join(batch) for batch in batches)
+
+    def ends_later(self, position: int) -> bool:
+        """Whether comments or attributes behind the brace that begins a line go on below it."""
+        if rest := self.lines[position].strip()[1:]:
+            state = Gatherer()
+            state.feed(rest)
+            if not state.whole or state.last in UNFINISHED:
+                return not state.broken
+        return self.token_line(position + 1).startswith(",")
+
+    def token_line(self, position: int) -> str:
+        """The first line from `position` on that holds more than blanks and comments, without these; "" for none."""
+        if position < len(self.lines) and "/" not in (line := self.lines[position]) and (bare := line.strip()):
+            return bare  # as nearly always
+        first, last, bare = self._token_line
+        if first <= position <= last:  # many lines of comments ask for the same one
+            return bare
+        state, bare, number = Gatherer(), "", position
+        while number < len(self.lines) and self.patience > 0:
+            line = self.lines[number]
+            self.patience -= len(line) + 1
+            bare = trimmed(line if state.comment is None else line.partition("*/")[2])
+            if bare:
+                break
+            state.feed(line)
+            number += 1
+        self._token_line = position, number, bare
+        return bare
 
     def gather(self, position: int, *, inner: bool = False, single: bool = False) -> tuple[str, int, bool]:
         """The lines from `position` on that belong together: text, the next line, whether all brackets close.
@@ -203,11 +248,7 @@ class LineGroups:
 
     def _goes_on(self, position: int, end: int, inner: bool) -> bool:
         """Whether line `end` continues a statement whose brackets are closed so far."""
-        after = end
-        while after < len(self.lines) and not self.lines[after].strip():
-            after += 1
-        self.patience -= after - end
-        following = self.lines[after].strip() if after < len(self.lines) else ""
+        following = self.token_line(end)
         if not following or CONTINUATION.match(following):
             return bool(following)
         last = next((line for line in reversed(self.lines[max(position, end - 9) : end]) if line.strip()), "")

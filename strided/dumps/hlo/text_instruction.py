@@ -78,6 +78,8 @@ CALLEES = tuple(
 
 _TOKEN = Shape("token", ())
 
+#: The beginning of a statement without a blank before its equals sign: only behind a ``%`` may it be left out.
+_SQUEEZED = re.compile(r"%[\w.\-]++=", re.ASCII)
 #: Everything but the marks of a line: its brackets, quotes and stars.
 _UNMARKED = bytes(set(range(256)).difference(b'(){}[]"*\n'))
 #: Marks of more characters are not remembered.
@@ -87,6 +89,8 @@ _COUNTING = re.compile(r"/\*index=[0-9]++\*/")
 
 #: A line that ends so goes on in the next, perhaps behind a comment.
 UNFINISHED = (",", "=", ">")
+#: The same of a line whose brackets pair up: an open one at its end stands behind the brace that ends a computation.
+_ANNOUNCING = (*UNFINISHED, "{", "(", "[")
 _UNFINISHED_BEFORE_COMMENT = re.compile(rf"(?:[{''.join(UNFINISHED)}]|ROOT)\s*+(?:/\*[^*]*+\*/\s*+|(?!))*+(?://|\Z)")
 
 match_line = _LINE.match
@@ -101,12 +105,14 @@ def are_closed(lines: Iterable[str]) -> list[bool]:
     text = "\n".join(lines)
     marks_of_lines = text.encode("utf-8", "surrogatepass").translate(None, _UNMARKED).decode("ascii").split("\n")
     comments = "//" in text  # or addresses
+    squeezed = _SQUEEZED.search(text) is not None
     return [
         len(marks) <= _MOST_MARKS
         and _is_closed(marks)
         and line[-1:] in _PLAIN_ENDS
         and not line.endswith("ROOT")
         and not (comments and _UNFINISHED_BEFORE_COMMENT.search(line))
+        and not (squeezed and _SQUEEZED.search(line))
         for line, marks in zip(lines, marks_of_lines, strict=False)
     ]
 
@@ -125,7 +131,7 @@ def _is_balanced(text: str) -> bool:
 def is_whole(line: str) -> bool:
     """Whether every bracket, string and comment that `line` opens closes in it, and nothing more is announced."""
     if line.count("/*") == line.count("*/") and _is_balanced(line) and not _UNFINISHED_BEFORE_COMMENT.search(line):
-        return line.rstrip()[-1:] not in UNFINISHED
+        return line.rstrip()[-1:] not in _ANNOUNCING
     state = Gatherer()
     state.feed(line)
     return state.whole and state.last not in UNFINISHED
@@ -137,7 +143,7 @@ def is_alone(found: re.Match[str], line: str) -> bool:
     head = line[:end]
     if "/" in head and ("/" in _COUNTING.sub("", head) or shape_of(found[3]) is None):
         return False
-    return line.find(" =", end) < 0 and not line.rstrip().endswith("ROOT")
+    return line.find(" =", end) < 0 and not (line.rstrip().endswith("ROOT") or _SQUEEZED.search(line, end))
 
 
 def match_statement(text: str) -> re.Match[str] | None:

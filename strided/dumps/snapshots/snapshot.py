@@ -146,13 +146,14 @@ class Snapshot:
     def __init__(self, path: str | None, outline: Outline, view: View, max_bytes: int | None = None) -> None:
         self.path, self.form, self.platform = path, outline.form, outline.platform
         self._outline, self._view, self._max_bytes = outline, view, max_bytes
+        self._whole_path = "" if path is None else os.path.abspath(path)  # the working directory may change
 
     def __reduce__(self) -> tuple[Any, ...]:
         if self.path is None:
             return partial(read_snapshot, bytes(self._view), form=self.form), ()
         mapped = isinstance(self._view, memoryview)
         again = partial(read_snapshot, form=self.form, max_bytes=self._max_bytes, mapped=mapped)
-        return again, (os.path.abspath(self.path),)
+        return again, (self._whole_path,)
 
     def _check(self) -> None:
         refuse_truncated(self._view, self.path)
