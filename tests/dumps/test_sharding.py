@@ -22,6 +22,7 @@ from strided.dumps.sharding.sharding import Sharding
 from strided.dumps.sharding.tile_assignment import MAX_LISTED, MAX_UNEVEN, TileAssignment
 from strided.errors import DumpError, LayoutError, NotationError, UnsupportedError
 from tests import paths
+from tests.jaxlib_release import skip_with_other_words
 from tests.protos import parsed, serialized
 from tests.steps import check_linear
 from tests.thinned import thinned
@@ -433,6 +434,8 @@ def ask_xla(shardings: list[Sharding]) -> list[list[Any]]:
 
 @pytest.mark.jax
 def test_xla_reads_our_texts_and_protos():
+    pytest.importorskip("jaxlib", reason="jaxlib is not installed")
+    skip_with_other_words()
     words = ["{replicated}", "{manual}", "{unknown}", "{unreduced}", "{maximal device=3}", "{replicated shard_as 1}"]
     words += ["{mesh[], replicated}", "{maximal_mesh[device_id=3]}", "{{replicated}, {devices=[2]<=[2] shard_like 3}}"]
     shardings = [Sharding.parse(text) for text in [*words, *(row["text"] for row in RECORDED)]]
