@@ -163,8 +163,7 @@ class Views(ArrayBase):
 
     @real.setter
     def real(self, value: Any) -> None:
-        # As in NumPy, a number is cast as an array is: what does not fit passes, with a warning at most.
-        self.real[...] = value if isinstance(value, ArrayBase) else np.asarray(value)
+        self.real[...] = _part(value)
 
     @property
     def imag(self) -> Self | Array:
@@ -179,7 +178,7 @@ class Views(ArrayBase):
     def imag(self, value: Any) -> None:
         if self.dtype.kind != "c":
             self.stand_in(writeable=True).imag = value  # refused
-        self.imag[...] = value if isinstance(value, ArrayBase) else np.asarray(value)
+        self.imag[...] = _part(value)
 
     def _half(self, which: int) -> Self:
         memory = self._memory
@@ -245,6 +244,16 @@ class Views(ArrayBase):
             raise ValueError("cannot set WRITEBACKIFCOPY flag to True")
         if write is not None:
             self.flags.writeable = write
+
+
+def _part(value: Any) -> Any:
+    """What is assigned where a part is set to `value`.
+
+    NumPy before 2.5 casts a number there as it casts an array: what does not fit passes, with a warning at most.
+    """
+    if isinstance(value, ArrayBase) or np.lib.NumpyVersion(np.__version__) >= "2.5.0":
+        return value
+    return np.asarray(value)
 
 
 def _is_alike(dtype: np.dtype[Any], memory: LayoutBuffer) -> bool:

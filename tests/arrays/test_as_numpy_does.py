@@ -158,7 +158,7 @@ def test_numpy_warns_of_results_left_unset(layout: str) -> None:
 @pytest.mark.parametrize("dtype", ["u1", "i4", "f4", "c8", ml_dtypes.bfloat16, ml_dtypes.int4], ids=str)
 @pytest.mark.parametrize("value", [1j, 300, -1, 2.5, np.nan, None, "3", [1, 2, 3], [1, 2], [[[5]]]], ids=str)
 def test_parts_are_set_as_from_an_array(part: str, dtype: Any, value: Any, layout: str) -> None:
-    """A number that the type does not hold is refused by `x[...] = 300`, but not by `x.real = 300`."""
+    """A number that the type does not hold is refused by `x[...] = 300`; by `x.real = 300` since NumPy 2.5."""
     values = np.arange(6).reshape(2, 3).astype(dtype)
     array = sd.LayoutArray.from_numpy(values, layout)
     same_outcome(lambda: setattr(array, part, value), lambda: setattr(values, part, value), same)
