@@ -117,7 +117,7 @@ def _content(path: str, kind: str | None, refusal: UnsupportedError) -> Any:
     elif found == "binary" and isinstance(refusal, OtherFormatError):
         raise refusal
     elif found in ("memory report", "text") and is_about_memory(path):
-        raise click.UsageError(f"{path} is a text about memory, and holds no arrays: 'strided memory' reads it")
+        raise click.UsageError(f"{path} is about memory, and holds no arrays: 'strided memory' reads it")
     try:
         return strided.read_dump(Path(path), kind, mapped=False)
     except SeveralModulesError:

@@ -117,7 +117,7 @@ TRIES = {
     "a module of a folder": (("hlo", "folder", "--module", "0"), "a program of a folder is named, as in folder:NAME"),
     "a module of a program": (("hlo", "folder:m", "--module", "0"), "a name says which: leave it out"),
     "a module of an array": (("explore", "x.npy", "--module", "0", "-o", "x.html"), "--module goes with one file"),
-    "arrays of a log": (("ls", "log.txt"), "is a text about memory, and holds no arrays: 'strided memory' reads it"),
+    "arrays of a log": (("ls", "log.txt"), "is about memory, and holds no arrays: 'strided memory' reads it"),
     "a TPU for nothing": (("copies", "m.txt", "--generation", "v4"), "names the TPU that --verify compiles for"),
     # Names.
     "nearly a file": (("show", "x.npi"), "did you mean x.npy?"),
