@@ -38,6 +38,7 @@ from strided.io.write_values import write_at
 from strided.layout import Layout
 from strided.layout.element_types import element_type as element_type_named
 from strided.layout.element_types import element_types_meant, is_builtin
+from strided.layout.layout import descending
 from strided.layout.parser import is_shape, layout_of
 
 #: Endings of files that hold raw bytes.
@@ -90,7 +91,7 @@ def convert(
         only = next(iter(arrays.values()))
         arrays = arrays if name is None else {name: only}
         if wanted is None and ending(out) not in (".npy", *convert_file.CONTAINERS):
-            wanted = Layout(tuple(reversed(range(len(only.shape)))))
+            wanted = Layout(descending(len(only.shape)))
         with progress(sum(array.size for array in arrays.values()), "converting") as advance:
             if out == STANDARD:
                 _write_to_standard_output(only, wanted, element_type, advance)

@@ -78,7 +78,7 @@ def resolved(path: str | os.PathLike[str]) -> tuple[str, os.stat_result | None]:
 def refuse_existing(path: str | os.PathLike[str]) -> None:
     """Raise FileExistsError if something lies at a path."""
     if resolved(path)[1] is not None:
-        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), os.fspath(path))
+        raise _taken(path)
 
 
 def refuse_same(source: os.stat_result, path: str | os.PathLike[str]) -> None:
@@ -116,7 +116,7 @@ def replaced(path: str | os.PathLike[str], *, overwrite: bool = True) -> Iterato
             _publish(file, temporary, target, overwrite=overwrite)
         _sync_folder(folder)
     except FileExistsError:
-        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), os.fspath(path)) from None
+        raise _taken(path) from None
     finally:
         with contextlib.suppress(OSError):
             os.unlink(temporary)
@@ -138,7 +138,7 @@ def replaced_folder(path: str | os.PathLike[str], *, overwrite: bool = True) -> 
     """
     target = os.path.realpath(os.fsdecode(path))
     if os.path.lexists(target) and not overwrite:
-        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), os.fspath(path))
+        raise _taken(path)
     folder, name = os.path.split(target)
     sweep(folder)
     temporary = os.path.join(folder, _temporary_name(name))
@@ -172,16 +172,20 @@ def replaced_folder(path: str | os.PathLike[str], *, overwrite: bool = True) -> 
                 os.close(lock)
 
 
+def _taken(path: str | os.PathLike[str]) -> FileExistsError:
+    """The error for a path at which something lies."""
+    return FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), os.fspath(path))
+
+
 def _publish_folder(temporary: str, target: str, path: str | os.PathLike[str]) -> None:
     """Give a complete folder its name. FileExistsError if something else has it."""
-    there = FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), os.fspath(path))
     if os.path.lexists(target):
-        raise there
+        raise _taken(path)
     try:
         os.rename(temporary, target)
     except OSError as error:
         if error.errno in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):  # it has come to be there just now
-            raise there from None
+            raise _taken(path) from None
         raise
 
 

@@ -29,6 +29,7 @@ from strided.files.regular import open_regular
 from strided.layout import Layout, Shape
 from strided.layout.element_types import ELEMENT_TYPES, ElementType, is_builtin, known_element_type
 from strided.layout.element_types import element_type as element_type_named
+from strided.layout.layout import descending
 
 _ARCHIVE = b"PK"
 _ALIGNMENT = 64
@@ -167,7 +168,7 @@ class NpyHeader(NamedTuple):
     def layout(self) -> Layout:
         """The order of the dimensions."""
         rank = len(self.dimensions)
-        return Layout(tuple(range(rank)) if self.fortran_order else tuple(reversed(range(rank))))
+        return Layout(tuple(range(rank)) if self.fortran_order else descending(rank))
 
 
 def read_npy_header(file: BinaryIO, path: str | None = None) -> NpyHeader:

@@ -22,6 +22,7 @@ from strided.escape import visible
 from strided.files.magic import is_safetensors
 from strided.layout import Layout, Shape
 from strided.layout.element_types import ELEMENT_TYPES, MAX_NDIM
+from strided.layout.layout import descending
 from strided.layout.parser import parse_shape
 
 #: The longest header that is read, in bytes: a hundred thousand tensors. Reading a hostile one takes 30 times its size.
@@ -145,7 +146,7 @@ def _tensor(name: str, entry: Any, start: int, metadata: Mapping[str, str]) -> T
 
 def _packed(dimensions: Sequence[int]) -> Shape:
     """The shape of an ``F4``."""
-    layout = Layout(tuple(reversed(range(len(dimensions)))), element_size_in_bits=4)
+    layout = Layout(descending(len(dimensions)), element_size_in_bits=4)
     return Shape("f4e2m1fn", tuple(dimensions), layout)
 
 

@@ -234,3 +234,14 @@ class Layout:
 def descending(rank: int) -> tuple[int, ...]:
     """The row-major order of dimensions: the last one varies fastest."""
     return tuple(range(rank - 1, -1, -1))
+
+
+def order_in_space(minor_to_major: tuple[int, ...], rank: int, memory_space: int) -> tuple[int, ...]:
+    """The order of a layout; row-major for one that names a memory space and no order, as before layout assignment.
+
+    XLA writes ``f32[3,5]{:S(2)}`` since 2026; without a memory space it refuses that.
+
+    >>> order_in_space((), 2, 5), order_in_space((), 2, 0)
+    ((1, 0), ())
+    """
+    return minor_to_major if minor_to_major or not memory_space else descending(rank)

@@ -24,9 +24,10 @@ from typing import Any, TypeVar
 from strided.errors import LayoutError, NotationError, NotationWarning, UnsupportedError, excerpt, warn
 from strided.layout import UNBOUNDED, AnyShape, BufferShape, FieldError, Layout, Shape, TupleShape
 from strided.layout.element_types import ELEMENT_TYPES, MAX_NDIM, element_types_meant
+from strided.layout.layout import order_in_space
 from strided.layout.layout_text import layout_fields
 from strided.layout.lexer import Lexer
-from strided.layout.validation import check_order, order_in_space
+from strided.layout.validation import check_order
 from strided.wording import did_you_mean
 
 #: XLA's own limit on nested shapes.

@@ -45,17 +45,6 @@ def check_order(minor_to_major: Sequence[int], rank: int) -> None:
         )
 
 
-def order_in_space(minor_to_major: Sequence[int], rank: int, memory_space: int) -> tuple[int, ...]:
-    """The order of a layout; row-major for one that names a memory space and no order, as before layout assignment.
-
-    XLA writes ``f32[3,5]{:S(2)}`` since 2026; without a memory space it refuses that.
-
-    >>> order_in_space((), 2, 5), order_in_space((), 2, 0)
-    ((1, 0), ())
-    """
-    return tuple(minor_to_major) if minor_to_major or not memory_space else tuple(reversed(range(rank)))
-
-
 def shortened(values: Sequence[int]) -> str:
     """The first ten numbers, for a message; `*` is a combined dimension."""
     shown = ",".join("*" if v == COMBINE else str(v) for v in values[:10])

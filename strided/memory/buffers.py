@@ -225,9 +225,10 @@ def unpadded_bytes_of(shape: Shape | TupleShape, size: int | None = None) -> int
     """
     if not isinstance(shape, TupleShape):
         return shape.unpadded_byte_size
-    is_wide = size == 8 * len(shape) and not any(_has_tiles(unbuffered(one)) for _, one in shape.leaves())
+    is_wide = size == 8 * len(shape) and not any(has_tiles(unbuffered(one)) for _, one in shape.leaves())
     return (8 if is_wide else 4) * len(shape)
 
 
-def _has_tiles(shape: Shape) -> bool:
+def has_tiles(shape: Shape) -> bool:
+    """Whether a shape has a layout with tiles, as TPUs have them."""
     return shape.layout is not None and bool(shape.layout.tiles)

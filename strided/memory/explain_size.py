@@ -14,6 +14,7 @@ from functools import lru_cache
 from strided.errors import StridedError
 from strided.layout import UNBOUNDED, Layout, Shape, Tile, TupleShape
 from strided.layout.element_types import element_type
+from strided.layout.layout import descending
 from strided.layout.parser import parse
 from strided.layout.tuples import unbuffered
 from strided.memory.usage_text import Size
@@ -89,8 +90,8 @@ def _candidates(shape: Shape, generations: tuple[str, ...], sizes: range) -> dic
                 rest = (d for d in reversed(range(shape.rank)) if d not in (minor, second))
                 found[shape.with_layout(replace(default, minor_to_major=(minor, second, *rest), tiles=tiles))] = None
         # Without tiles any order takes as much: that of XLA for CPU and GPU is row-major.
-        row_major = tuple(reversed(range(shape.rank)))
-        found[shape.with_layout(Layout(row_major, element_size_in_bits=default.element_size_in_bits))] = None
+        untiled = Layout(descending(shape.rank), element_size_in_bits=default.element_size_in_bits)
+        found[shape.with_layout(untiled)] = None
     return found
 
 

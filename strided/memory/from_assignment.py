@@ -234,4 +234,4 @@ def _unpadded(value: Value) -> int:
     shape = unbuffered(shape)
     if not isinstance(shape, Shape) or shape.layout is None or value.kind == "unknown":
         return value.size
-    return min(value.size, unpadded_bytes_of(shape, value.size))
+    return min(value.size, unpadded_bytes_of(shape))

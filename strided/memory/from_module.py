@@ -10,7 +10,7 @@ from strided.dumps.buffer_assignment.values import label_of
 from strided.errors import LayoutError, StridedError
 from strided.layout import UNBOUNDED, Shape
 from strided.layout.tuples import unbuffered
-from strided.memory.buffers import Buffer, LiveRange, usage_of
+from strided.memory.buffers import Buffer, LiveRange, has_tiles, usage_of
 from strided.memory.handing_on import SAME_VALUE
 from strided.memory.liveness import Index, Liveness, Member
 from strided.memory.provenance import source_of
@@ -96,7 +96,7 @@ def _notes(found: Sequence[_Sized], unsized: Sequence[str], *, is_ordered: bool)
             "HLO alone has no compiler's total, and this module no order: this is the sum of all its values; "
             "before optimisation the compiler's total may be many times as much"
         )
-    if found and not any(one.best.shape.layout is not None and one.best.shape.layout.tiles for one in found):
+    if found and not any(has_tiles(one.best.shape) for one in found):
         yield (
             "its layouts have no tiles: it is not for TPU, or not yet optimised; --generation (in Python generation=) "
             "counts it in the layouts of a TPU"

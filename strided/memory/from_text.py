@@ -11,7 +11,7 @@ from strided.errors import DumpError, StridedError
 from strided.layout import Shape, TupleShape
 from strided.layout.parser import parse
 from strided.layout.tuples import unbuffered
-from strided.memory.buffers import Buffer, Source, unpadded_bytes_of
+from strided.memory.buffers import Buffer, Source, has_tiles, unpadded_bytes_of
 from strided.memory.explain_size import explanations
 from strided.memory.padding_bound import Slot, covered, most_padding
 from strided.memory.provenance import source_of
@@ -144,7 +144,7 @@ def _stated(module: Module | None) -> Mapping[str, list[_Stated]]:
         leaves = shape.leaves() if isinstance(shape, TupleShape) else [((), shape)]
         for _, leaf in leaves:
             leaf = unbuffered(leaf)
-            if isinstance(leaf, Shape) and leaf.layout is not None and leaf.layout.tiles:
+            if isinstance(leaf, Shape) and has_tiles(leaf):
                 found[leaf.text(layout=False)].append(_Stated(leaf, instruction))
     return found
 

@@ -12,6 +12,7 @@ from strided.arrays.buffers import GRANULES
 from strided.errors import StridedError
 from strided.layout import Layout, Shape, Tile
 from strided.layout.element_types import ELEMENT_TYPES, ElementType
+from strided.layout.layout import descending
 from strided.tpu import default_layout
 
 #: The orders of more dimensions than these are not all tried.
@@ -75,7 +76,7 @@ def usual_layouts(element_type: str, dimensions: tuple[int, ...]) -> tuple[Layou
             found.append(default_layout(shape, generation))
         except StridedError:
             continue
-    return tuple(dict.fromkeys([*found, Layout(tuple(reversed(range(len(dimensions)))))]))
+    return tuple(dict.fromkeys([*found, Layout(descending(len(dimensions)))]))
 
 
 def usualness(shape: Shape) -> float:
@@ -100,7 +101,7 @@ def row_major_layouts(element_type: str, dimensions: tuple[int, ...]) -> list[La
     """Row-major order without tiles, and with those that the compiler gives so many rows."""
     if len(dimensions) < 2:
         return list(usual_layouts(element_type, dimensions))
-    order = tuple(reversed(range(len(dimensions))))
+    order = descending(len(dimensions))
     usual = usual_layouts(element_type, (dimensions[-2], 1 << 16))
     return [replace(layout, minor_to_major=order) for layout in usual]
 
@@ -122,11 +123,11 @@ def layouts(element_type: str, dimensions: tuple[int, ...]) -> tuple[Layout, ...
 
 
 def _orders(rank: int) -> Iterable[tuple[int, ...]]:
-    descending = tuple(reversed(range(rank)))
+    row_major = descending(rank)
     if rank <= _MOST_DIMENSIONS:
-        return itertools.permutations(descending)
-    swapped = (descending[1], descending[0], *descending[2:])
-    return descending, swapped, tuple(range(rank))
+        return itertools.permutations(row_major)
+    swapped = (row_major[1], row_major[0], *row_major[2:])
+    return row_major, swapped, tuple(range(rank))
 
 
 @lru_cache(maxsize=64)

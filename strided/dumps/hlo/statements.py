@@ -52,6 +52,9 @@ CONTINUATION = re.compile(r"[,<({\[]|->|=|T\(")
 #: Text that needs a name or a computation after it.
 _HEAD_ALONE = re.compile(rf"(?<![\w.%\-])(?:HloModule|ENTRY(?:\s++%?{NAME})?)\Z")
 
+#: A search for a token over no lines.
+_NO_SEARCH = (0, -1, "")
+
 #: Parts of a line that are read one by one: a header, the source tables, computations.
 _MAX_PARTS = 16
 #: Lines that are looked through at a time, and their characters at most.
@@ -157,7 +160,7 @@ class LineGroups:
         self.lines = lines
         self._closed: list[bool] = []
         self._first = 0  # line of the first of them
-        self._token_line = (0, -1, "")  # the lines of a search for one, and what it found
+        self._token_line = _NO_SEARCH  # the lines of a search for one, and what it found
         self._begun: dict[int, tuple[str, int]] = {}  # lines of which a part is done: all of it, and how often
         # Characters that may still be gathered. Lines that turn out to belong together are gathered twice at most; text
         # whose brackets never close would be gathered again from every line.
@@ -182,7 +185,7 @@ class LineGroups:
         whole, count = self._begun.get(position, (line, 0))
         self._begun[position] = whole, count + 1
         self.lines[position] = " " * place + line[place:]
-        self._token_line = (0, -1, "")
+        self._token_line = _NO_SEARCH
         if self._first <= position < self._first + len(self._closed):
             self._closed[position - self._first] = False  # nothing is known of the rest
         return position
@@ -191,7 +194,7 @@ class LineGroups:
         """Undo all that `go_on` did."""
         for position, (line, _) in self._begun.items():
             self.lines[position] = line
-        self._begun, self._token_line = {}, (0, -1, "")
+        self._begun, self._token_line = {}, _NO_SEARCH
 
     def mention(self, word: str) -> bool:
         """Whether any line contains `word`."""

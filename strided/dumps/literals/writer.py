@@ -16,6 +16,7 @@ from strided.dumps.protobuf.wire import MAX_DEPTH, VARINT, Buffer
 from strided.errors import DumpError
 from strided.layout import AnyShape, Layout, Shape, TupleShape
 from strided.layout.element_types import ElementType, element_type
+from strided.layout.layout import descending
 from strided.runtime.aliases import Bytes
 
 
@@ -79,7 +80,7 @@ def _values(value: Any) -> tuple[Shape, Bytes, tuple[int, ...]]:
             sizes = value.shape
         else:
             whole = value
-    order = tuple(range(whole.ndim - 1, -1, -1)) if whole.is_view else whole.layout.minor_to_major
+    order = descending(whole.ndim) if whole.is_view else whole.layout.minor_to_major
     dense = Shape(whole.element_type, whole.shape, Layout(order), dynamic=whole.xla_shape.dynamic if sizes else ())
     if whole.is_view or whole.xla_shape != dense:
         whole = whole.to_layout(Layout(order))

@@ -12,7 +12,7 @@ from strided.dumps.protobuf.wire import MAX_DEPTH, Field, bytes_field, fields, i
 from strided.errors import DumpError, StridedError
 from strided.layout import UNBOUNDED, AnyShape, BufferShape, Layout, Shape, SplitConfig, Tile, TupleShape
 from strided.layout.element_types import element_type, element_type_of_number
-from strided.layout.validation import order_in_space
+from strided.layout.layout import order_in_space
 from strided.runtime.cache import BoundedCache
 
 #: PrimitiveType numbers of shapes that are not arrays.
@@ -89,7 +89,7 @@ def _read_shape(view: memoryview, at: int, depth: int) -> AnyShape:
         if not element_type(name).is_array:
             return Shape(name, dimensions)  # refuses what is not empty
         layout = read_layout(merged(layouts), at_layout) if layouts else None
-        if layout is not None and not layout.minor_to_major and layout.memory_space:
+        if layout is not None and dimensions and not layout.minor_to_major:
             layout = replace(layout, minor_to_major=order_in_space((), len(dimensions), layout.memory_space))
         return Shape(name, tuple(dimensions), layout, dynamic=_dynamic(dimensions, dynamic, at))
     except DumpError:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import itertools
 import re
 
+from strided.layout.layout import descending
 from strided.memory.usage_text.logs import without_prefixes
 from strided.memory.usage_text.values import OP_NAME, SIZE, Row, Size, UsageText, number_of, size_of
 
@@ -118,4 +119,4 @@ def _row_major(shape: str) -> str:
     if bare is None:
         return shape
     rank = bare[1].count(",") + 1
-    return f"{shape}{{{','.join(map(str, reversed(range(rank))))}}}"
+    return f"{shape}{{{','.join(map(str, descending(rank)))}}}"
