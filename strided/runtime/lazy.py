@@ -46,3 +46,21 @@ class lazy(Generic[T]):
             return self
         value: T = instance.__dict__.setdefault(self._name, self._compute(instance))
         return value
+
+
+def state_without_lazy(instance: Any) -> dict[str, Any]:
+    """What an instance holds, for its pickle: values that are computed on first use are left out.
+
+    >>> class Square:
+    ...     side = 2
+    ...     @lazy
+    ...     def area(self):
+    ...         return self.side**2
+    >>> square = Square()
+    >>> square.side, square.area
+    (2, 4)
+    >>> square.side = 3
+    >>> state_without_lazy(square)
+    {'side': 3}
+    """
+    return {name: v for name, v in vars(instance).items() if not isinstance(getattr(type(instance), name, None), lazy)}

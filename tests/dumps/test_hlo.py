@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import gzip
+import pickle
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +15,7 @@ import strided as sd
 from strided.dumps.hlo import Alias, Donor, Frame, read_hlo
 from tests.hlo_samples import (
     PAIRS,
+    ask_everything,
     entry_of,
     facts,
     module_text,
@@ -265,6 +268,31 @@ def test_errors_name_the_file(tmp_path: Path) -> None:
     path.write_bytes(b"\x0a\x01\x00\x12")
     with pytest.raises(sd.DumpError, match=r"m\.txt, byte "):
         read_hlo(path)
+
+
+@pytest.mark.parametrize("path_of", [text_path, proto_path])
+@pytest.mark.parametrize("asked", [False, True])
+@pytest.mark.parametrize("again", [copy.deepcopy, lambda value: pickle.loads(pickle.dumps(value))])
+def test_modules_and_their_parts_can_be_pickled(path_of, asked: bool, again) -> None:
+    for name in PAIRS:
+        module = read_hlo(path_of(name))
+        if asked:  # what is kept of the answers is left out
+            ask_everything(module)
+        copied = again(module)
+        assert copied is not module
+        assert (copied.to_text(), copied.path) == (module.to_text(), module.path)
+        assert [facts(i) for i in copied.entry.instructions] == [facts(i) for i in module.entry.instructions]
+        root, computation = again(module.entry.root), again(module.computations[0])
+        assert root.computation.module is not module
+        assert facts(root) == facts(module.entry.root)
+        assert str(computation) == str(module.computations[0])
+
+
+def test_a_long_chain_of_instructions_can_be_pickled() -> None:
+    chain = "\n".join(f"p.{n} = f32[2] negate(p.{n - 1})" for n in range(1, 3000))
+    module = read_hlo(module_text(f"p.0 = f32[2] parameter(0)\n{chain}\nROOT r = f32[2] abs(p.2999)"))
+    ask_everything(module)
+    assert pickle.loads(pickle.dumps(module)).to_text() == module.to_text()
 
 
 def test_reading_hlo_loads_no_compiler() -> None:

@@ -72,6 +72,11 @@ class Instruction(ABC):
         self._operands: tuple[Instruction, ...] | None = None
         self.computation: ComputationLike
 
+    def __getstate__(self) -> tuple[None, dict[str, Any]]:
+        # Operands have operands: with them, a long chain of instructions would be pickled by as many nested calls.
+        slots: dict[str, Any] = object.__getstate__(self)[1]  # type: ignore[index]  # None and the slots
+        return None, slots | {"_attributes": None, "_operands": None}
+
     # Implemented by each reader.
 
     @property

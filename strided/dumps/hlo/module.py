@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain
 from types import MappingProxyType
+from typing import Any
 
 from strided.dumps.hlo.header import Alias, Donor, EntryLayout, SourceTables, Unparsed
 from strided.dumps.hlo.inference import left_out
@@ -24,7 +25,7 @@ from strided.errors import DumpError, DumpWarning, warn
 from strided.escape import visible
 from strided.layout import AnyShape, Layout, parser
 from strided.runtime.given import string, whole
-from strided.runtime.lazy import lazy
+from strided.runtime.lazy import lazy, state_without_lazy
 from strided.wording import counted
 
 #: Rows shown of each table of a printed module; the rest are counted.
@@ -62,6 +63,9 @@ class Computation:
             instruction.computation = self
         if instructions and not instructions[-1].is_root:
             instructions[-1].is_root = not any(instruction.is_root for instruction in instructions)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return state_without_lazy(self)
 
     @lazy
     def root(self) -> Instruction:
@@ -168,6 +172,9 @@ class Module:
             computation.module = self
         if self.unread:
             self._warn()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return state_without_lazy(self)
 
     def _warn(self) -> None:
         count, named = len(self.unread), "; ".join(map(str, self.unread[:_NAMED]))

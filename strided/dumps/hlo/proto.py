@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from strided.dumps.hlo.attribute_writers import MAIN_THREAD
 from strided.dumps.hlo.module import Computation, Module
@@ -35,7 +35,7 @@ _MAX_MODULES = 16
 def read_proto(data: memoryview, path: str | None = None) -> Module:
     """The module in a message that is one or contains one. DumpError, with the byte, if there is none."""
     view, at = find_module(data)
-    return _ModuleReader(view, at, path).module()
+    return _module_at(view, at, path)
 
 
 def find_module(data: _V) -> tuple[_V, int]:
@@ -79,11 +79,27 @@ def _is_computation(field: Field) -> bool:
     return False
 
 
+class ProtoModule(Module):
+    """A module as its HloModuleProto, by which it is pickled, and so are its parts."""
+
+    records: Records
+    _proto: tuple[memoryview, int]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        view, at = self._proto
+        return _module_at, (bytes(view), at, self.path)
+
+
+def _module_at(view: bytes | memoryview, at: int, path: str | None) -> ProtoModule:
+    """The module in an HloModuleProto that began at byte `at`, which errors count from."""
+    return _ModuleReader(memoryview(view), at, path).module()
+
+
 class _ModuleReader:
     """One pass over the fields of an HloModuleProto."""
 
     def __init__(self, view: memoryview, at: int, path: str | None, depth: int = 0) -> None:
-        self.path, self.at, self.depth = path, at, depth
+        self.view, self.path, self.at, self.depth = view, path, at, depth
         self.found = Fields("HloModuleProto", view, at)
         self.context = Records([field.view("HloModuleProto.payloads") for field in self.found["payloads"]])
         self.computations: list[ProtoComputation] = []
@@ -126,7 +142,7 @@ class _ModuleReader:
         self.calls[computation] = [ids for _, ids in sorted(calls)]
         self.context.computations[id] = computation
 
-    def module(self) -> Module:
+    def module(self) -> ProtoModule:
         hidden = {i.async_body for i in self.context.instructions.values() if i.async_body is not None}
         shown = [computation for computation in self._in_order() if computation not in hidden]
         if not shown:
@@ -135,7 +151,7 @@ class _ModuleReader:
         entry_name = self.found.text("entry_computation_name")
         named = (computation for computation in shown if computation.name == entry_name)
         entry = self.context.computations.get(entry_id) or next(named, shown[-1])
-        module = Module(
+        module = ProtoModule(
             self.found.text("name"),
             ProtoHeader(self.found, self._print_module, self.depth),
             shown,
@@ -143,6 +159,7 @@ class _ModuleReader:
             unread=self.context.unread,
             path=self.path,
         )
+        module.records, module._proto = self.context, (self.view, self.at)
         for computation in hidden:
             computation.module = module
         return module

@@ -199,11 +199,17 @@ class ProtoInstruction(Instruction):
         payloads = self._context.payloads
         return payloads[id] if 0 <= id < len(payloads) else b""
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _instruction_of, (self.computation.module, self.id)
+
 
 class ProtoComputation(Computation):
     """A computation as its HloComputationProto, with its `id`; the signature is made on demand."""
 
     id = 0
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _computation_of, (self.module, self.id)
 
     @property
     def signature(self) -> str:
@@ -231,6 +237,18 @@ class Records:
         if found is None:
             raise DumpError(f"the module holds no computation with the id {id}")
         return found
+
+
+def _instruction_of(module: Any, id: int) -> ProtoInstruction:
+    """The instruction of that id in a module that was read from a proto."""
+    records: Records = module.records
+    return records.instruction(id)
+
+
+def _computation_of(module: Any, id: int) -> Computation:
+    """The computation of that id in a module that was read from a proto."""
+    records: Records = module.records
+    return records.computation(id)
 
 
 def _message(kind: str, field: Field | None) -> dict[str, Any]:
