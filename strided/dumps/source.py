@@ -7,7 +7,7 @@ import contextlib
 import mmap
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, BinaryIO, NamedTuple, Protocol, TypeAlias
 
 from strided.dumps.protobuf.file_bytes import FileBytes, View
@@ -58,6 +58,17 @@ def naming_in_dump_errors(path: str | None) -> Iterator[None]:
     except DumpError as error:
         error.path = error.path or path
         raise
+
+
+def is_contents(given: str, of_one_line: Callable[[str], bool]) -> bool:
+    """Whether a str is the text itself rather than a path: it has several lines, or is the text `of_one_line` knows.
+
+    What exists is a path, whatever its name looks like.
+
+    >>> is_contents("HloModule m\\n", lambda line: False), is_contents("module.txt", lambda line: "{" in line)
+    (True, False)
+    """
+    return (any(one in given for one in "\n\r\0") or of_one_line(given)) and not os.path.lexists(given)
 
 
 def open_source(origin: Origin, *, max_bytes: int | None = None, mapped: bool = False) -> Source:

@@ -20,7 +20,15 @@ from strided.dumps.directory.programs import Program
 from strided.dumps.hlo import Module, read_hlo
 from strided.dumps.hlo.mlir import refuse_bytecode
 from strided.dumps.hlo.text import NO_COMPUTATION
-from strided.dumps.source import BYTE_ORDER_MARK, PROBE_BYTES, is_text, open_head, open_source, refuse_utf16
+from strided.dumps.source import (
+    BYTE_ORDER_MARK,
+    PROBE_BYTES,
+    is_contents,
+    is_text,
+    open_head,
+    open_source,
+    refuse_utf16,
+)
 from strided.dumps.usage_report import usage_report_text
 from strided.errors import DumpError, DumpWarning, UnsupportedError, warn
 from strided.memory.cures import with_cures
@@ -75,7 +83,7 @@ class Material:
             self._add_module(read_hlo(source.as_text()))
             if is_compiled(source) and (proto := hlo_proto_of(source)) is not None:
                 self._add_assignment(memoryview(proto))
-        elif isinstance(source, str) and _is_text(source):
+        elif isinstance(source, str) and is_contents(source, _is_report):
             self._add_text(source, None)
         elif isinstance(source, (str, os.PathLike)) and os.path.isdir(source):
             self._add_folder(Path(source))
@@ -219,9 +227,9 @@ class Material:
             self.text = usage or read_usage_text(text, self.path)  # which refuses it
 
 
-def _is_text(source: str) -> bool:
-    """Whether a str is a text rather than a path; what exists is a path, whatever its name says."""
-    return not os.path.exists(source) and ("\n" in source or _EXHAUSTED in source or usage_in(source) is not None)
+def _is_report(line: str) -> bool:
+    """Whether one line tells of memory."""
+    return _EXHAUSTED in line or usage_in(line) is not None
 
 
 def _unknown(text: str, path: str | None) -> DumpError:

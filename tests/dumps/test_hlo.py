@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import gzip
+import os
 import pickle
 import subprocess
 import sys
@@ -242,6 +243,17 @@ def test_anything_that_holds_a_module_is_opened(tmp_path: Path) -> None:
 
 def test_text_on_one_line_is_no_path() -> None:
     assert read_hlo("HloModule m ENTRY e { ROOT a = f32[] parameter(0) }").entry.name == "e"
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no such names")
+def test_a_file_is_read_whatever_its_name(tmp_path: Path) -> None:
+    path = tmp_path / "a {\nb}"
+    path.write_text(SMALL)
+    assert read_hlo(str(path)).path == str(path)
+    assert sd.memory_report(str(path)).module == "small"
+    allocations = "BufferAssignment:\nallocation 0: size 8, parameter 0, shape |f32[2]| at ShapeIndex {}:\n"
+    path.write_text(f"{allocations} value: <3 p0 @0> (size=8,offset=0): f32[2]{{0}}\n")
+    assert sd.read_allocations(str(path)).path == str(path)
 
 
 def test_a_missing_file_is_missing(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from strided.dumps.buffer_assignment.images import ImageArrays, open_images
 from strided.dumps.buffer_assignment.proto import AssignmentReader
 from strided.dumps.buffer_assignment.text import HEADER, read_assignment_text
 from strided.dumps.buffer_assignment.values import Allocation, Value
-from strided.dumps.source import BYTE_ORDER_MARK, is_text, naming_in_dump_errors, open_source
+from strided.dumps.source import BYTE_ORDER_MARK, is_contents, is_text, naming_in_dump_errors, open_source
 from strided.errors import DumpError, UnsupportedError
 from strided.runtime.given import string
 from strided.runtime.lazy import lazy
@@ -211,7 +211,7 @@ def read_allocations(origin: Any, *, kind: str | None = None, max_bytes: int | N
                 "JAX gives no buffer assignment of this program: dump it with XLA_FLAGS=--xla_dump_to=DIR"
             )
         origin, kind = found, "proto"
-    elif isinstance(origin, str) and ("\n" in origin or origin.startswith(HEADER.decode())):
+    elif isinstance(origin, str) and is_contents(origin, lambda line: line.startswith(HEADER.decode())):
         origin = origin.encode("utf-8", "surrogatepass")  # which a lenient decoder leaves
     source = open_source(origin, max_bytes=max_bytes)
     if kind not in (None, "text", "proto"):

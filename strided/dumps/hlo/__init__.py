@@ -10,7 +10,6 @@ Text and protos give the same values; `module` says what they hold, `text` and `
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 from strided.dumps.hlo.header import Alias, Donor, EntryLayout, Frame, SourceTables, Unparsed
@@ -19,7 +18,15 @@ from strided.dumps.hlo.mlir import refuse_bytecode
 from strided.dumps.hlo.module import Computation, Module
 from strided.dumps.hlo.proto import read_proto
 from strided.dumps.hlo.text import read_lines, read_text
-from strided.dumps.source import is_text, lines_of, naming_in_dump_errors, open_source, refuse_short_lines, refuse_utf16
+from strided.dumps.source import (
+    is_contents,
+    is_text,
+    lines_of,
+    naming_in_dump_errors,
+    open_source,
+    refuse_short_lines,
+    refuse_utf16,
+)
 from strided.errors import DumpError
 
 __all__ = [
@@ -81,7 +88,7 @@ def read_hlo(source: Any, *, index: int | None = None, max_bytes: int | None = N
     >>> [i.name for i in module.find(shape="f32[8,128]", opcode="add")]
     ['y']
     """
-    if isinstance(source, str) and _is_hlo(source):
+    if isinstance(source, str) and is_contents(source, lambda line: "{" in line or not line.strip()):
         if max_bytes is None:
             refuse_short_lines(max(source.count("\n"), source.count("\r")), len(source))
         return read_text(source, index=index)
@@ -96,10 +103,3 @@ def read_hlo(source: Any, *, index: int | None = None, max_bytes: int | None = N
     lines = lines_of(view, path, max_bytes)
     del view  # expanded bytes are not kept beside the lines
     return read_lines(lines, path, index)
-
-
-def _is_hlo(text: str) -> bool:
-    """Whether a str is HLO rather than a path."""
-    if any(one in text for one in "\n\r\0") or not text.strip():
-        return True
-    return "{" in text and not os.path.exists(text)

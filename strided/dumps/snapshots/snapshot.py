@@ -27,7 +27,7 @@ from strided.dumps.protobuf.file_bytes import View, loaded
 from strided.dumps.protobuf.shapes import ProgramShape, read_program_shape
 from strided.dumps.protobuf.wire import Field
 from strided.dumps.snapshots.format import FORMS, SNAPSHOT, Outline, form_of, read_outline
-from strided.dumps.source import Origin, naming_in_dump_errors, open_view, refuse_truncated
+from strided.dumps.source import Origin, is_contents, naming_in_dump_errors, open_view, refuse_truncated
 from strided.errors import DumpError
 from strided.escape import visible
 from strided.layout import AnyShape, TupleShape
@@ -364,7 +364,7 @@ def read_snapshot(
     >>> np.asarray(snapshot.results[0]).tolist()
     [4.0, 5.0]
     """
-    if isinstance(origin, str) and "\n" in origin and not os.path.lexists(origin):
+    if isinstance(origin, str) and is_contents(origin, lambda line: False):
         origin = origin.encode("utf-8", "backslashreplace")
     view, path = open_view(origin, max_bytes=max_bytes, mapped=mapped)
     if form is not None and form not in FORMS:
