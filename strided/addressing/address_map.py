@@ -20,7 +20,8 @@ from typing import TypeAlias
 import numpy as np
 
 from strided.addressing.digits import Digit, Term, carries_of, regrouped
-from strided.addressing.index_expr import IndexExpr, Offsets, dimensions_of, evaluate
+from strided.addressing.index_expr import IndexExpr, dimensions_of, evaluate
+from strided.runtime.aliases import Offsets
 from strided.runtime.lazy import lazy
 
 

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-from strided.addressing.index_expr import Offsets
+from strided.runtime.aliases import Offsets
 
 
 class Digit(NamedTuple):

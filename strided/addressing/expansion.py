@@ -13,9 +13,10 @@ import numpy.typing as npt
 
 from strided.addressing.address_map import AddressMap, IrregularTerm
 from strided.addressing.digits import Digit, Term
-from strided.addressing.index_expr import IndexExpr, Offsets, dimensions_of
+from strided.addressing.index_expr import IndexExpr, dimensions_of
 from strided.addressing.physical_dimension import DimensionDigit, widened
 from strided.errors import LayoutError
+from strided.runtime.aliases import Offsets
 from strided.runtime.lazy import lazy
 
 #: Offsets are 64-bit; a layout whose formula reaches further has sizes, but no addresses.

@@ -6,10 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-import numpy as np
-import numpy.typing as npt
-
-Offsets: TypeAlias = npt.NDArray[np.int64]
+from strided.runtime.aliases import Offsets
 
 
 @dataclass(frozen=True, slots=True)

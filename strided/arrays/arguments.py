@@ -15,7 +15,7 @@ import numpy as np
 
 from strided.arrays.base import Array, ArrayBase
 from strided.arrays.index_ranges import IndexRanges, index_ranges_of
-from strided.arrays.keys import Span
+from strided.arrays.keys import IndexRange
 from strided.transfer.region import address_of
 
 
@@ -159,7 +159,7 @@ def _converted_together(arrays: list[ArrayBase]) -> Iterator[tuple[ArrayBase, Ar
         yield array, array.to_numpy()
 
 
-def _hull(progressions: Sequence[Span]) -> tuple[int, int, int]:
+def _hull(progressions: Sequence[IndexRange]) -> tuple[int, int, int]:
     """Start, step and size of the smallest progression that contains all of these."""
     ends = [at for p in progressions for at in (p.start, p.start + p.step * (p.size - 1))]
     low, high = min(ends), max(ends)

@@ -100,7 +100,10 @@ class LayoutBuffer:
 
 
 class ArrayBase:
-    """A view of an array in a layout: a buffer, and the map from indices to offsets."""
+    """A view of an array in a layout: a buffer, and the map from indices to offsets.
+
+    `_memory`, `_map` and `_with_map` are for all modules of this package, and for no others.
+    """
 
     __slots__ = ("__weakref__", "_map", "_memory")
 

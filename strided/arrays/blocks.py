@@ -240,7 +240,7 @@ def near(region: transfer.Region) -> transfer.Region:
         axes.append(tuple(moved))
     unit = region.storage.unit
     # Skip whole bytes at the start that hold no element.
-    lowest = base + sum(min(0, _least(n, t)) for n, terms in zip(map_.shape, axes, strict=True) for t in terms)
+    lowest = base + sum(min(0, _least(t)) for terms in axes for t in terms)
     skipped = max(0, lowest) * unit // 8
     base -= skipped * 8 // unit
     # The bound must not depend on where the block lies, or no two blocks would be equal.
@@ -252,7 +252,7 @@ def near(region: transfer.Region) -> transfer.Region:
     )
 
 
-def _least(n: int, term: Term) -> int:
+def _least(term: Term) -> int:
     """The least that a term adds: negative only if a stride is."""
     return sum((d.size - 1) * d.stride for d in term.digits if d.stride < 0)
 

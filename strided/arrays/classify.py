@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from strided.addressing.address_map import AddressMap
 from strided.addressing.digits import Term
-from strided.arrays.keys import Selection, Span, index_arrays, is_mask_of, normalise, span_of_slice
+from strided.arrays.keys import IndexRange, Selection, index_arrays, is_mask_of, normalise, range_of_slice
 from strided.layout.element_types import MAX_NDIM
 
 #: What a key selects. An element is its offset; a view is its map.
@@ -138,7 +138,7 @@ def view_at(source: AddressMap, key: tuple[Any, ...]) -> AddressMap | None:
         if type(entry) is slice:
             if entry.start is not None or entry.stop is not None or entry.step is not None:
                 try:
-                    first, by, n = span_of_slice(entry, n)
+                    first, by, n = range_of_slice(entry, n)
                 except (TypeError, ValueError):
                     return None
                 terms = tuple([Term(start + step * first, step * by, digits) for start, step, digits in terms])
@@ -165,7 +165,7 @@ def view(source: AddressMap, selection: Selection) -> AddressMap:
         if item is None:
             result = result.with_axis(axis)
             axis += 1
-        elif isinstance(item, Span):
+        elif isinstance(item, IndexRange):
             if item != (0, 1, result.shape[axis]):
                 result = result.sliced(axis, *item)
             axis += 1

@@ -27,11 +27,10 @@ from strided.arrays.keys import Integers
 from strided.kernels import CACHED, CHECK, DIVIDE, FETCH, FETCHED, POINTS, SHIFT, SPLIT
 from strided.planning.boxes import WORD_BITS
 from strided.runtime import limits
-from strided.runtime.aliases import Table
+from strided.runtime.aliases import Offsets, Table
 from strided.runtime.cache import forgettable
 from strided.runtime.threads import get_num_threads, run
 from strided.transfer.bounds import check_offsets, holds, holds_view
-from strided.transfer.by_numpy import Offsets
 from strided.transfer.executor import BoundKernel, ElementFormat, bound
 from strided.transfer.gather_scatter import offsets_at
 from strided.transfer.program import scratch
@@ -250,7 +249,7 @@ def _split(shapes: list[tuple[int, ...]], out: tuple[int, ...]) -> int | None:
 
 
 class _Lanes(NamedTuple):
-    """How a kernel of `interleave` or `interleave_bits` copies rows between a buffer and dense memory.
+    """How a kernel copies rows between a buffer and dense memory, by runs of neighbours or out of words.
 
     Attributes
     ----------

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from strided.arrays.base import Array, ArrayBase
 from strided.arrays.encode import cast_as_array
 from strided.arrays.flags import Flags
-from strided.arrays.keys import Span, normalise
+from strided.arrays.keys import IndexRange, normalise
 from strided.transfer import copy as transfer
 
 #: Elements that iteration locates at a time. Each is read when it is asked for: it may have been written meanwhile.
@@ -82,8 +82,7 @@ class Flat:
         if not self._start <= self._next < self._start + len(self._offsets):
             self._start = self._next
             places = np.arange(self._next, min(self._next + _AHEAD, array.size))
-            index = np.unravel_index(places, array.shape) if array.ndim else ()
-            self._offsets = transfer.offsets_at(array._map, index, places.shape).tolist()
+            self._offsets = transfer.offsets_at(array._map, self._index_of(places), places.shape).tolist()
         value = array._memory.value_at(self._offsets[self._next - self._start])
         self._next += 1
         return value
@@ -117,8 +116,7 @@ class Flat:
         places = self._places(key)
         if isinstance(places, int):
             return array[tuple(int(i) for i in np.unravel_index(places, array.shape))]
-        index = np.unravel_index(places, array.shape) if array.ndim else ()
-        return array._gathered(places.shape, index)
+        return array._gathered(places.shape, self._index_of(places))
 
     def __setitem__(self, key: Any, value: Any) -> None:
         array, self._next = self._array, 0
@@ -150,8 +148,7 @@ class Flat:
             return
         # Too few values are repeated.
         chosen = values[np.arange(places.size) % values.size].reshape(places.shape)
-        index = np.unravel_index(places, array.shape) if array.ndim else ()
-        array._scatter(transfer.offsets_at(array._map, index, places.shape), chosen)
+        array._scatter(transfer.offsets_at(array._map, self._index_of(places), places.shape), chosen)
 
     def _judge(self, key: Any, value: Any) -> None:
         """Raise what NumPy raises for this assignment, if anything."""
@@ -168,10 +165,14 @@ class Flat:
             (item,) = normalise(entry, (self._array.size,)).items
         except (IndexError, TypeError, ValueError) as error:
             self._refuse(key, error)
-        if isinstance(item, Span):
+        if isinstance(item, IndexRange):
             return np.arange(item.size, dtype=np.intp) * item.step + item.start
         assert isinstance(item, (int, np.ndarray))
         return item
+
+    def _index_of(self, places: npt.NDArray[np.intp]) -> tuple[npt.NDArray[np.intp], ...]:
+        """The index arrays of flat indices, one for each axis. (NumPy unravels no arrays for a shape without axes.)"""
+        return np.unravel_index(places, self._array.shape) if self._array.ndim else ()
 
     def _refuse(self, key: Any, error: Exception) -> NoReturn:
         """Raise what NumPy raises for this key, or else the given error."""

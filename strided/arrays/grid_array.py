@@ -12,14 +12,12 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from strided.arrays import formatting
-from strided.arrays.keys import Selection, Span, index_arrays, length_of, normalise
+from strided.arrays.base import Array
+from strided.arrays.keys import IndexRange, Selection, index_arrays, length_of, normalise
 from strided.arrays.layout_array import LayoutArray
 from strided.transfer.region import Cell
-
-Array = npt.NDArray[Any]
 
 
 class GridArray:
@@ -128,15 +126,15 @@ class GridArray:
     def _basic(self, selection: Selection) -> Any:
         """What spans and integers select: for each tile that has part of it, one copy."""
         axes = [item for item in selection.items if item is not None]
-        spans = [item if isinstance(item, Span) else Span(int(item), 1, 1) for item in axes]  # type: ignore[arg-type]
+        spans = [item if isinstance(item, IndexRange) else IndexRange(int(item), 1, 1) for item in axes]  # type: ignore[arg-type]
         out = np.empty([span.size for span in spans], self.dtype)
         if out.size:  # else one dimension may have any number of tiles
             self._copy_parts(spans, out)
-        shown = out[(*(slice(None) if isinstance(item, Span) else 0 for item in axes), ...)]
-        kept = [item for item in selection.items if item is None or isinstance(item, Span)]
+        shown = out[(*(slice(None) if isinstance(item, IndexRange) else 0 for item in axes), ...)]
+        kept = [item for item in selection.items if item is None or isinstance(item, IndexRange)]
         return shown[tuple(None if item is None else slice(None) for item in kept)] if kept else shown
 
-    def _copy_parts(self, spans: Sequence[Span], out: Array) -> None:
+    def _copy_parts(self, spans: Sequence[IndexRange], out: Array) -> None:
         """Copy what a span of each dimension selects, tile by tile."""
         parts = [list(_parts(*three)) for three in zip(spans, self.shard_shape, self.shape, strict=True)]
         for chosen in itertools.product(*parts):
@@ -159,7 +157,7 @@ class GridArray:
         return out.reshape(shape)
 
 
-def _parts(span: Span, step: int, size: int) -> Iterator[tuple[int, slice, slice]]:
+def _parts(span: IndexRange, step: int, size: int) -> Iterator[tuple[int, slice, slice]]:
     """The tiles of one axis that a span touches: number, slice of the tile, and where that goes in the result."""
     start, stride, count = span
     done = 0

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from strided.addressing.address_map import AddressMap
 from strided.arrays.base import ArrayBase
-from strided.arrays.keys import Span
+from strided.arrays.keys import IndexRange
 from strided.layout import Shape
 
 
@@ -20,13 +20,13 @@ class IndexRanges(NamedTuple):
 
     Attributes
     ----------
-    dimensions : tuple of Span
+    dimensions : tuple of IndexRange
         For every dimension of the whole array.
     axes : tuple of (int or None)
         For every axis of the view the dimension along which it runs; None if nothing changes along it.
     """
 
-    dimensions: tuple[Span, ...]
+    dimensions: tuple[IndexRange, ...]
     axes: tuple[int | None, ...]
 
 
@@ -36,7 +36,7 @@ def index_ranges_of(view: ArrayBase) -> IndexRanges | None:
     >>> import strided as sd
     >>> a = sd.LayoutArray(bytes(128), "f32[4,8]{1,0:T(2,4)}")
     >>> index_ranges_of(a.T[::-1, 2]).dimensions
-    (Span(start=2, step=1, size=1), Span(start=7, step=-1, size=8))
+    (IndexRange(start=2, step=1, size=1), IndexRange(start=7, step=-1, size=8))
     """
     map_, whole = view._map, view.spec.address_map
     if not map_.size or view._memory.bits != view.spec.element_bits:
@@ -44,7 +44,7 @@ def index_ranges_of(view: ArrayBase) -> IndexRanges | None:
     first = _first_index(map_, whole)
     if first is None:
         return None
-    dimensions = [Span(i, 1, 1) for i in first]
+    dimensions = [IndexRange(i, 1, 1) for i in first]
     axes: list[int | None] = []
     for axis, n in enumerate(map_.shape):
         moved = [] if n == 1 else _moved(map_, axis, whole)
@@ -53,7 +53,7 @@ def index_ranges_of(view: ArrayBase) -> IndexRanges | None:
         for d, start, step in moved:
             if d in axes or start != first[d]:
                 return None
-            dimensions[d] = Span(start, step, n)
+            dimensions[d] = IndexRange(start, step, n)
         axes.append(moved[0][0] if moved else None)
     return IndexRanges(tuple(dimensions), tuple(axes))
 

@@ -273,7 +273,7 @@ def _unpickled(
     spec: BufferSpec,
     bitorder: str,
     excess: int,
-    seen: tuple[AddressMap, np.dtype[Any], int] | None = None,
+    seen: tuple[AddressMap, np.dtype[Any], int] | None,
 ) -> ArrayBase:
     """An unpickled array. A tuple for its content says where in a file it lies; the file is mapped again."""
     file = map_file(*content) if isinstance(content, tuple) else None

@@ -24,7 +24,7 @@ Integers: TypeAlias = npt.NDArray[np.intp]
 _MANY_ARRAYS = 30
 
 
-class Span(NamedTuple):
+class IndexRange(NamedTuple):
     """Indices ``start, start + step, ...`` of one axis, `size` of them."""
 
     start: int
@@ -39,7 +39,7 @@ class Flag(NamedTuple):
 
 
 #: One entry of a key. None is a new axis; an array holds the indices of one axis.
-Item: TypeAlias = int | Span | Flag | Integers | None
+Item: TypeAlias = int | IndexRange | Flag | Integers | None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -101,7 +101,7 @@ def normalise(key: Any, shape: tuple[int, ...]) -> Selection:
         As NumPy does.
 
     >>> normalise((..., slice(None, None, 2)), (3, 5)).items
-    (Span(start=0, step=1, size=3), Span(start=0, step=2, size=3))
+    (IndexRange(start=0, step=1, size=3), IndexRange(start=0, step=2, size=3))
     """
     entries: list[Any] = []
     ellipsis, used, copies = -1, 0, False
@@ -129,7 +129,7 @@ def normalise(key: Any, shape: tuple[int, ...]) -> Selection:
     if at == len(entries) + len(rest):
         before = len(items)
     is_basic = not any(isinstance(i, (np.ndarray, Flag)) for i in items)
-    ndim = sum(i is None or isinstance(i, Span) for i in items)
+    ndim = sum(i is None or isinstance(i, IndexRange) for i in items)
     if not is_basic:
         if len(items) >= _MANY_ARRAYS:
             _stand_in(shape)[key]  # NumPy may find them too many
@@ -149,7 +149,7 @@ def is_mask_of(entry: Any, shape: tuple[int, ...]) -> bool:
     return isinstance(entry, np.ndarray) and entry.dtype == np.bool_ and entry.shape == shape
 
 
-def span_of_slice(entry: slice, n: int) -> tuple[int, int, int]:
+def range_of_slice(entry: slice, n: int) -> tuple[int, int, int]:
     """Start, step and size of a slice of `n` indices."""
     start, stop, step = entry.indices(n)
     size = len(range(start, stop, step))
@@ -187,7 +187,7 @@ def _bound(entry: Any, axis: int, shape: tuple[int, ...], key: Any) -> list[Item
         return [entry]
     if isinstance(entry, slice):
         try:
-            return [Span(*span_of_slice(entry, shape[axis]))]
+            return [IndexRange(*range_of_slice(entry, shape[axis]))]
         except (TypeError, ValueError):
             refuse(shape, key)  # NumPy may refuse something else first
     if isinstance(entry, int):
@@ -258,8 +258,8 @@ def index_arrays(selection: Selection) -> tuple[tuple[int, ...], list[Any]]:
     side_by_side = places == list(range(places[0], places[-1] + 1)) and not (
         places[0] < selection.before_ellipsis <= places[-1]
     )
-    front = sum(isinstance(i, Span) or i is None for i in items[: places[0]]) if side_by_side else 0
-    plain = [1 if i is None else i.size for i in items if i is None or isinstance(i, Span)]
+    front = sum(isinstance(i, IndexRange) or i is None for i in items[: places[0]]) if side_by_side else 0
+    plain = [1 if i is None else i.size for i in items if i is None or isinstance(i, IndexRange)]
     shape = (*plain[:front], *fancy, *plain[front:])
     if 0 in shape:
         # No index is looked at, and another axis may be too long to list its indices.
@@ -267,7 +267,7 @@ def index_arrays(selection: Selection) -> tuple[tuple[int, ...], list[Any]]:
     arrays: list[Any] = []
     seen = 0
     for item in items:
-        if isinstance(item, Span):
+        if isinstance(item, IndexRange):
             position = seen if seen < front else seen + len(fancy)
             indices = np.arange(item.size, dtype=np.intp) * item.step + item.start
             arrays.append(indices.reshape((-1,) + (1,) * (len(shape) - 1 - position)))

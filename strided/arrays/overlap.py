@@ -16,7 +16,7 @@ from numpy.lib.array_utils import byte_bounds
 
 from strided.arrays.base import Array, ArrayBase
 from strided.arrays.index_ranges import index_ranges_of
-from strided.arrays.keys import Span
+from strided.arrays.keys import IndexRange
 from strided.planning.offset_tables import distinct
 from strided.planning.plan import span_of
 from strided.transfer.region import address_of
@@ -133,7 +133,7 @@ def _boxes_meet(first: ArrayBase, second: ArrayBase) -> bool | None:
     return all(_meet(p, q) for p, q in zip(mine.dimensions, theirs.dimensions, strict=True))
 
 
-def _meet(first: Span, second: Span) -> bool:
+def _meet(first: IndexRange, second: IndexRange) -> bool:
     """Whether two arithmetic progressions share a number."""
     a, b = (range(p[0], p[0] + p[1] * p[2], p[1]) if p[1] else range(p[0], p[0] + 1) for p in (first, second))
     a, b = (r if r.step > 0 else r[::-1] for r in (a, b))

@@ -82,7 +82,7 @@ def _squared(x: Array) -> Array:
 
 
 def merged_moments(first: Partial, second: Partial) -> Partial:
-    """The number, mean and squares of two."""
+    """The number, mean and squares of two, by the pairwise update of Chan, Golub and LeVeque (1979)."""
     (n, mean, rest, squares), (m, other, small, more) = first, second
     total = n + m
     share = m / np.maximum(total, 1)

@@ -175,13 +175,17 @@ def _delivered(result: Array, example: Any, out: Any) -> Any:
 # --- implementations --------------------------------------------------------------------------------------------------
 
 
-def _sum_of(q: ReductionCall, *, skip: bool = False) -> Array:
-    _, total = q.reduced(Reduction(partial(block_sum, work=q.work, skip=skip), merged_sums, itemsize=q.itemsize))
-    return total if q.initial is None else np.add(np.asarray(q.initial, q.work), total)
+def _sum_of(call: ReductionCall, *, skip: bool = False) -> Array:
+    _, total = call.reduced(
+        Reduction(partial(block_sum, work=call.work, skip=skip), merged_sums, itemsize=call.itemsize)
+    )
+    return total if call.initial is None else np.add(np.asarray(call.initial, call.work), total)
 
 
-def _mean_of(q: ReductionCall, *, skip: bool = False) -> Array:
-    count, total = q.reduced(Reduction(partial(block_sum, work=q.work, skip=skip), merged_sums, itemsize=q.itemsize))
+def _mean_of(call: ReductionCall, *, skip: bool = False) -> Array:
+    count, total = call.reduced(
+        Reduction(partial(block_sum, work=call.work, skip=skip), merged_sums, itemsize=call.itemsize)
+    )
     if not np.all(count):
         warn("Mean of empty slice", RuntimeWarning)
     if not skip:
@@ -190,13 +194,13 @@ def _mean_of(q: ReductionCall, *, skip: bool = False) -> Array:
         return np.true_divide(total, count)
 
 
-def _var_of(q: ReductionCall, *, skip: bool = False) -> Array:
-    count, mean, _, squares = q.reduced(
-        Reduction(partial(block_moments, work=q.work, skip=skip), merged_moments, itemsize=q.itemsize)
+def _var_of(call: ReductionCall, *, skip: bool = False) -> Array:
+    count, mean, _, squares = call.reduced(
+        Reduction(partial(block_moments, work=call.work, skip=skip), merged_moments, itemsize=call.itemsize)
     )
     if np.any(lost := np.isinf(mean) & np.isnan(squares)):
         np.subtract(mean[lost], mean[lost])  # infinite elements less their mean, of which NumPy tells
-    freedom = count - q.ddof
+    freedom = count - call.ddof
     if np.any(freedom <= 0):
         warn("Degrees of freedom <= 0 for slice" + "." * skip, RuntimeWarning)
     if not skip:
@@ -205,23 +209,23 @@ def _var_of(q: ReductionCall, *, skip: bool = False) -> Array:
         return np.where(freedom <= 0, np.nan, np.true_divide(squares, freedom))
 
 
-def _extreme_of(q: ReductionCall, *, ufunc: np.ufunc) -> Array:
-    start = partial(block_extreme, ufunc=ufunc, initial=q.initial)
-    return q.reduced(Reduction(start, partial(combined, ufunc=ufunc)))[0]
+def _extreme_of(call: ReductionCall, *, ufunc: np.ufunc) -> Array:
+    start = partial(block_extreme, ufunc=ufunc, initial=call.initial)
+    return call.reduced(Reduction(start, partial(combined, ufunc=ufunc)))[0]
 
 
-def _extreme_number_of(q: ReductionCall, *, ufunc: np.ufunc) -> Array:
-    found = _extreme_of(q, ufunc=ufunc)
+def _extreme_number_of(call: ReductionCall, *, ufunc: np.ufunc) -> Array:
+    found = _extreme_of(call, ufunc=ufunc)
     if np.any(found != found):
         warn("All-NaN slice encountered", RuntimeWarning)
     return found
 
 
-def _place_of(q: ReductionCall, *, function: Any, better: np.ufunc) -> Array:
-    start = partial(block_place, function=function, shape=q.array.shape)
+def _place_of(call: ReductionCall, *, function: Any, better: np.ufunc) -> Array:
+    start = partial(block_place, function=function, shape=call.array.shape)
     combine = partial(first_place, better=better)
-    if len(q.axes) < q.array.ndim:
-        return q.reduced(Reduction(start, combine, in_order=True))[1]
+    if len(call.axes) < call.array.ndim:
+        return call.reduced(Reduction(start, combine, in_order=True))[1]
     extreme = np.max if better is np.greater else np.min
     best: list[Any] = []
 
@@ -234,21 +238,21 @@ def _place_of(q: ReductionCall, *, function: Any, better: np.ufunc) -> Array:
             best[:] = [own]
         return is_best
 
-    return q.reduced(Reduction(start, combine, matters=matters, in_order=True))[1]
+    return call.reduced(Reduction(start, combine, matters=matters, in_order=True))[1]
 
 
-def _truth_of(q: ReductionCall, *, ufunc: np.ufunc) -> Array:
+def _truth_of(call: ReductionCall, *, ufunc: np.ufunc) -> Array:
     start = partial(block_extreme, ufunc=ufunc, initial=None)
     decisive = ufunc is np.logical_or
-    return q.reduced(Reduction(start, partial(combined, ufunc=ufunc), lambda s: bool(s[0].all()) is decisive))[0]
+    return call.reduced(Reduction(start, partial(combined, ufunc=ufunc), lambda s: bool(s[0].all()) is decisive))[0]
 
 
-def _count_of(q: ReductionCall, *, predicate: Callable[[Array], Array] | None = None) -> Array:
+def _count_of(call: ReductionCall, *, predicate: Callable[[Array], Array] | None = None) -> Array:
     def start(values: Array, where: Any, box: Box, axes: Axes) -> Partial:
         found = values if predicate is None else predicate(values)
         return (np.asarray(np.count_nonzero(found, axis=axes, keepdims=True)),)
 
-    return q.reduced(Reduction(start, partial(combined, ufunc=np.add)))[0]
+    return call.reduced(Reduction(start, partial(combined, ufunc=np.add)))[0]
 
 
 _MOMENTS = {np.var, np.nanvar, np.std, np.nanstd}
@@ -262,15 +266,15 @@ IMPLEMENTATIONS: dict[Callable[..., Any], Callable[[ReductionCall], Array]] = {
     np.nanmean: partial(_mean_of, skip=True),
     np.var: _var_of,
     np.nanvar: partial(_var_of, skip=True),
-    np.std: lambda q: np.sqrt(_var_of(q)),
-    np.nanstd: lambda q: np.sqrt(_var_of(q, skip=True)),
+    np.std: lambda call: np.sqrt(_var_of(call)),
+    np.nanstd: lambda call: np.sqrt(_var_of(call, skip=True)),
     np.max: partial(_extreme_of, ufunc=np.maximum),
     np.amax: partial(_extreme_of, ufunc=np.maximum),
     np.min: partial(_extreme_of, ufunc=np.minimum),
     np.amin: partial(_extreme_of, ufunc=np.minimum),
     np.nanmax: partial(_extreme_number_of, ufunc=np.fmax),
     np.nanmin: partial(_extreme_number_of, ufunc=np.fmin),
-    np.ptp: lambda q: _extreme_of(q, ufunc=np.maximum) - _extreme_of(q, ufunc=np.minimum),
+    np.ptp: lambda call: _extreme_of(call, ufunc=np.maximum) - _extreme_of(call, ufunc=np.minimum),
     np.argmax: partial(_place_of, function=np.argmax, better=np.greater),
     np.argmin: partial(_place_of, function=np.argmin, better=np.less),
     np.any: partial(_truth_of, ufunc=np.logical_or),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from types import FrameType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -184,11 +184,10 @@ def _by_blocks(
     boxes = blocks.boxes(blocks.tile_cuts(leader._map, elements, whole_tiles=True))
     # Two threads must never write to one byte.
     alone = any(isinstance(x, ArrayBase) and x._memory.bits < 8 for x in results)
-    errors: list[Exception] = []
-    pieces = ((box, ufunc, operands, mask, results, options, leader, errors) for box in boxes)
-    blocks.run_all(_compute, pieces, alone=alone)
-    if errors:
-        raise min(errors, key=lambda error: [not str(error).startswith(kind) for kind in _KINDS])
+    call = _BlockedCall(ufunc, operands, mask, results, options, leader, [])
+    blocks.run_all(call.compute, ((box,) for box in boxes), alone=alone)
+    if call.errors:
+        raise min(call.errors, key=lambda error: [not str(error).startswith(kind) for kind in _KINDS])
     return results if len(results) > 1 else results[0]
 
 
@@ -226,37 +225,53 @@ def _results(
     return tuple(np.empty(shape, e.dtype) if out is None else out for e, out in zip(examples, places, strict=True))
 
 
-def _compute(
-    box: Box,
-    ufunc: np.ufunc,
-    operands: list[Any],
-    mask: _Operand | None,
-    results: tuple[Any, ...],
-    options: dict[str, Any],
-    leader: ArrayBase,
-    errors: list[Exception],
-) -> None:
-    """Compute one block: in the array's axes, or with an axis for every digit if rows are long runs.
+class _BlockedCall(NamedTuple):
+    """A call of a universal function that is carried out block by block.
 
-    What NumPy would raise once it has computed all blocks is added to `errors`.
+    Attributes
+    ----------
+    ufunc : numpy.ufunc
+    operands : list
+        An `_Operand` for each array, and Python's own numbers.
+    mask : _Operand or None
+        Which elements are computed; None for all.
+    results : tuple
+        The arrays that get the results.
+    options : dict
+        Other keywords of the call.
+    leader : ArrayBase
+        The array whose tiles the blocks are made of, broadcast to the shape of the results.
+    errors : list of Exception
+        What NumPy would raise once it has computed all blocks.
     """
-    digits = blocks.digits_of(leader, box)
-    shape = digits[0].shape if digits is not None and digits[0].ndim - 1 in blocks.long_runs(digits[0]) else None
-    values = [x.values(box, shape) if isinstance(x, _Operand) else x for x in operands]
-    chosen = None if mask is None else mask.values(box, shape)
-    if chosen is not None and not chosen.any():
-        return
-    where: dict[str, Any] = {} if chosen is None else {"where": chosen}
-    targets = [_Target(r, box, shape) for r in results]
-    if ufunc in _NEIGHBOURS_ONLY:
-        np.copyto(targets[0].array, ufunc(*values, **options), casting="unsafe", **where)
-    else:
-        try:
-            ufunc(*values, out=tuple(t.array for t in targets), **options, **where)
-        except _AFTERWARDS as error:
-            errors.append(error.with_traceback(None))  # which would keep the blocks
-    for target in targets:
-        target.write(chosen)
+
+    ufunc: np.ufunc
+    operands: list[Any]
+    mask: _Operand | None
+    results: tuple[Any, ...]
+    options: dict[str, Any]
+    leader: ArrayBase
+    errors: list[Exception]
+
+    def compute(self, box: Box) -> None:
+        """Compute one block: in the array's axes, or with an axis for every digit if rows are long runs."""
+        digits = blocks.digits_of(self.leader, box)
+        shape = digits[0].shape if digits is not None and digits[0].ndim - 1 in blocks.long_runs(digits[0]) else None
+        values = [x.values(box, shape) if isinstance(x, _Operand) else x for x in self.operands]
+        chosen = None if self.mask is None else self.mask.values(box, shape)
+        if chosen is not None and not chosen.any():
+            return
+        where: dict[str, Any] = {} if chosen is None else {"where": chosen}
+        targets = [_Target(r, box, shape) for r in self.results]
+        if self.ufunc in _NEIGHBOURS_ONLY:
+            np.copyto(targets[0].array, self.ufunc(*values, **self.options), casting="unsafe", **where)
+        else:
+            try:
+                self.ufunc(*values, out=tuple(t.array for t in targets), **self.options, **where)
+            except _AFTERWARDS as error:
+                self.errors.append(error.with_traceback(None))  # which would keep the blocks
+        for target in targets:
+            target.write(chosen)
 
 
 class _Operand:

@@ -19,7 +19,7 @@ from strided.addressing.address_map import AddressMap
 from strided.addressing.digits import Term
 from strided.arrays.buffer_spec import BufferSpec, prefix_bytes, spec_of
 from strided.arrays.classify import view
-from strided.arrays.keys import Flag, Item, Selection, Span, index_arrays, normalise
+from strided.arrays.keys import Flag, IndexRange, Item, Selection, index_arrays, normalise
 from strided.errors import UnsupportedError
 from strided.layout import AnyShape
 from strided.layout.validation import INT64_MAX
@@ -135,7 +135,7 @@ def _sets(map_: AddressMap, items: Iterable[Item], bits: int, gap: int) -> Itera
     for item in items:
         if item is None or isinstance(item, Flag):
             continue
-        if isinstance(item, Span):
+        if isinstance(item, IndexRange):
             yield [*_parts_of_span(next(axes), item, bits, gap)]
         else:
             arrays = arrays + _added(next(axes), np.asarray(item))
@@ -147,7 +147,7 @@ def _added(terms: Sequence[Term], at: Table) -> Table:
     return sum((np.asarray(term.offset_at(at)) for term in terms), np.zeros(at.shape, np.int64))
 
 
-def _parts_of_span(terms: Sequence[Term], span: Span, bits: int, gap: int) -> Iterator[_Part]:
+def _parts_of_span(terms: Sequence[Term], span: IndexRange, bits: int, gap: int) -> Iterator[_Part]:
     """The offsets that a slice of an axis picks."""
     start, step, size = span
     if not size:

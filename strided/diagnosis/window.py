@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from strided.arrays.buffer_spec import BufferSpec, spec_of
-from strided.arrays.keys import Flag, Span, normalise
+from strided.arrays.keys import Flag, IndexRange, normalise
 from strided.diagnosis.byte_ranges import byte_ranges
 from strided.escape import visible
 from strided.layout import AnyShape
@@ -90,8 +90,8 @@ def window(shape: str | AnyShape | BufferSpec, key: Any, gap: int = 0, text: str
     spec = spec_of(shape)
     ranges = byte_ranges(spec, key, gap)
     items = normalise(key, spec.dimensions).items
-    spans = [item.size for item in items if isinstance(item, Span)]
-    others = (item for item in items if item is not None and not isinstance(item, Span))
+    spans = [item.size for item in items if isinstance(item, IndexRange)]
+    others = (item for item in items if item is not None and not isinstance(item, IndexRange))
     shape_of_others = np.broadcast_shapes(*((int(i.value),) if isinstance(i, Flag) else np.shape(i) for i in others))
     elements = math.prod([*spans, *shape_of_others])
     return Window(str(spec), str(key) if text is None else text, ranges, -(-elements * spec.element_bits // 8))

@@ -10,7 +10,7 @@ from strided.planning.boxes import WORD_BITS, Axis, Box, Spans, cut, joined, roo
 from strided.planning.cost_model import cost_of
 from strided.planning.nest_step import NestStep, nest_step_of
 from strided.planning.offset_tables import TaskRanges
-from strided.planning.select_kernel import match
+from strided.planning.select_kernel import Rest, match
 from strided.planning.staging_blocks import StagingLayout
 from strided.planning.vector_step import VectorStep
 
@@ -22,7 +22,7 @@ class Stage(NamedTuple):
     """
 
     steps: tuple[VectorStep, ...]
-    rest: tuple[tuple[Box, tuple[int, int]], ...] = ()
+    rest: Rest = ()
     between_bytes: bool = False
     in_memory: tuple[bool, bool] = (False, False)
 

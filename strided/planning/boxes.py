@@ -188,7 +188,7 @@ def split(box: Box, place: int, weight: int) -> list[Box] | None:
         return None
     start, box, outer, inner = apart
     boxes = []
-    for high, low in _parts(start, start + box.axes[place].extent, weight):
+    for high, low in rectangles(start, start + box.axes[place].extent, weight):
         axes = cut(outer, *high), cut(inner, *low)
         boxes.append(box.with_axes(place, axes))
     return boxes
@@ -230,7 +230,7 @@ def _apart(box: Box, place: int, weight: int) -> tuple[int, Box, Axis, Axis] | N
     return start, Box(bases[0], bases[1], box.axes), outer, inner
 
 
-def _parts(start: int, stop: int, weight: int) -> list[tuple[tuple[int, int], tuple[int, int]]]:
+def rectangles(start: int, stop: int, weight: int) -> list[tuple[tuple[int, int], tuple[int, int]]]:
     """A range of coordinates as rectangles of (above the weight, below it), each from and to."""
     first, head = divmod(start, weight)
     last, tail = divmod(stop, weight)

@@ -8,17 +8,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TypeAlias
 
 from strided.planning.access_order import PAGE_BYTES
 from strided.planning.boxes import WORD_BITS, Box, side_of
 from strided.planning.offset_tables import nearness
-from strided.planning.select_kernel import Matched
+from strided.planning.select_kernel import Matched, Rest
 from strided.planning.vector_step import VectorStep
 from strided.runtime import limits
-
-#: Boxes that no vector kernel takes, each with the widths of its elements, in bits.
-Rest: TypeAlias = Sequence[tuple[Box, tuple[int, int]]]
 
 #: Time of a kernel in the cache for each bit on its wider side, `rows` being 1. Measured: see docs/maintainers.md.
 _COST = {

@@ -14,7 +14,15 @@ from typing import Any
 import numpy as np
 
 from strided.planning.boxes import Axis, Box, Spans, bytes_of, divided
-from strided.planning.offset_tables import Tables, TaskRanges, boxes_of, length_of, nearness, pieces_of, tile_period_of
+from strided.planning.offset_tables import (
+    Tables,
+    TaskRanges,
+    length_of,
+    nearness,
+    pieces_of,
+    task_ranges_of,
+    tile_period_of,
+)
 from strided.runtime import limits
 from strided.wording import counted
 
@@ -79,7 +87,7 @@ class NestStep:
         return bytes_of(box, 1, self.units[0], self.widths[0]), bytes_of(box, 2, self.units[1], self.widths[1])
 
     def tasks(self) -> Iterator[TaskRanges]:
-        """Boxes for threads to share, a range of each axis."""
+        """Tasks for threads to share, a range of each axis."""
         lengths, budget = [1] * len(self.axes), limits.current.nest_task_elements
         if self.q >= 0:
             share = min(limits.current.nest_breadth, self.axes[self.p].extent) if self.p >= 0 else 1
@@ -89,24 +97,24 @@ class NestStep:
             if k >= 0:
                 lengths[k] = length_of(self.axes[k], budget)
                 budget //= lengths[k]
-        return boxes_of(self.axes, self._order, lengths, [tile_period_of(axis) for axis in self.axes])
+        return task_ranges_of(self.axes, self._order, lengths, [tile_period_of(axis) for axis in self.axes])
 
     def tables(self) -> Tables:
         """The maker of this step's tables."""
         return Tables(self.axes)
 
-    def arguments(self, tables: Tables, box: TaskRanges, shift: tuple[int, int] = (0, 0)) -> tuple[Any, ...]:
+    def arguments(self, tables: Tables, parts: TaskRanges, shift: tuple[int, int] = (0, 0)) -> tuple[Any, ...]:
         """The kernel's arguments for one task: outer, p, steps of p, q, steps of q.
 
         `shift` moves both sides, in `units`.
         """
-        p, q = (_ONE if k < 0 else tables.get("pieces", k, box[k], pieces_of) for k in (self.p, self.q))
+        p, q = (_ONE if k < 0 else tables.get("pieces", k, parts[k], pieces_of) for k in (self.p, self.q))
         p_steps, q_steps = (
             (0, 0) if k < 0 else (self.axes[k].source.unit_stride, self.axes[k].target.unit_stride)
             for k in (self.p, self.q)
         )
         bases = self.source_base + shift[0], self.target_base + shift[1]
-        return tables.outer(bases, self.outer, box), p, p_steps, q, q_steps
+        return tables.outer(bases, self.outer, parts), p, p_steps, q, q_steps
 
 
 _ONE = np.array([[0, 0, 1]], np.int64)
@@ -122,7 +130,7 @@ def nest_step_of(box: Box, bits: tuple[int, int]) -> NestStep:
         assert source is not None
         assert target is not None
         axes.append(Axis(axis.extent, source, target))
-    outer, p, q = _order(axes)
+    outer, p, q = _places_of(axes)
     return NestStep(
         kernel="nest_bits" if packed else f"nest{bits[0]}",
         source_base=box.source_base // units[0],
@@ -137,7 +145,7 @@ def nest_step_of(box: Box, bits: tuple[int, int]) -> NestStep:
     )
 
 
-def _order(axes: Sequence[Axis]) -> tuple[tuple[int, ...], int, int]:
+def _places_of(axes: Sequence[Axis]) -> tuple[tuple[int, ...], int, int]:
     """The places of the outer axes, of `p` and of `q`."""
     places = range(len(axes))
     if not places:

@@ -45,10 +45,10 @@ TaskRanges: TypeAlias = tuple[AxisRange, ...]
 _Make: TypeAlias = Callable[[Axis, int, int], Table]
 
 
-def boxes_of(
+def task_ranges_of(
     axes: Sequence[Axis], order: Sequence[int], lengths: Sequence[int], periods: Sequence[int], *, to_ends: bool = False
 ) -> Iterator[TaskRanges]:
-    """Boxes that cover all axes in an order (outermost first), no longer than `lengths` along each.
+    """The ranges of tasks that cover all axes in an order (outermost first), no longer than `lengths` along each.
 
     Where a length is a multiple of the period of its axis, cuts lie at coordinates that are multiples of the period.
     With `to_ends` the last range of an axis, and no other, stops at its extent.
@@ -180,23 +180,23 @@ class Tables:
         return table
 
     def outer(
-        self, bases: tuple[int, int], places: Sequence[int], box: TaskRanges, groups: tuple[int, _Make] | None = None
+        self, bases: tuple[int, int], places: Sequence[int], parts: TaskRanges, groups: tuple[int, _Make] | None = None
     ) -> Table:
         """(source offset, target offset) of every combination of indices of several axes.
 
         Last of the `groups` of one more axis: its place, and what makes their offsets. Bases are included, and the
-        shifts of all parts of the box, those of other axes too.
+        shifts of all `parts`, those of other axes too.
         """
         makers = [(k, offsets_of) for k in places] + ([] if groups is None else [groups])
-        key = tuple([(k, box[k].start, box[k].stop) for k, _ in makers])
+        key = tuple([(k, parts[k].start, parts[k].stop) for k, _ in makers])
         table = self._made.get(key)
         if table is None:
             table = np.zeros((1, 2), np.int64)
             for k, make in makers:
-                table = _combined(table, make(self._axes[k], box[k].start, box[k].stop))
+                table = _combined(table, make(self._axes[k], parts[k].start, parts[k].stop))
             self._made.keep(key, table)
         source, target = bases
-        for part in box:
+        for part in parts:
             source, target = source + part.source, target + part.target
         return moved(table, source, target)
 

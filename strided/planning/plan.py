@@ -30,6 +30,7 @@ from strided.planning.ways import steps_of
 from strided.runtime.cache import forgettable
 
 __all__ = [
+    "PHASE_BITS",
     "AxisRange",
     "FillStep",
     "NestStep",

@@ -15,7 +15,7 @@ import numpy as np
 
 from strided.addressing.address_map import AddressMap
 from strided.planning.axis_maps import RadixMap, axis_map_of
-from strided.planning.boxes import LINE_BYTES
+from strided.planning.boxes import LINE_BYTES, rectangles
 from strided.runtime import limits
 from strided.runtime.aliases import Table
 
@@ -148,23 +148,12 @@ def leaves_of(radix_map: RadixMap, start: int, stop: int, depth: int) -> list[Le
     """The parts of a range of coordinates, by the lowest `depth` digits and the one above them."""
     if depth == 0:
         return [Leaf(start * radix_map.strides[0], ((stop - start, radix_map.strides[0]),))]
-    weight = math.prod(radix_map.sizes[:depth])
     stride = radix_map.strides[depth]
-    first, head = divmod(start, weight)
-    last, tail = divmod(stop, weight)
-    if first == last:
-        return [Leaf(leaf.base + first * stride, leaf.loops) for leaf in leaves_of(radix_map, head, tail, depth - 1)]
     found = []
-    if head:
-        found += [
-            Leaf(leaf.base + first * stride, leaf.loops) for leaf in leaves_of(radix_map, head, weight, depth - 1)
-        ]
-        first += 1
-    if first < last:
-        (whole,) = leaves_of(radix_map, 0, weight, depth - 1)
-        found.append(Leaf(whole.base + first * stride, (*whole.loops, (last - first, stride))))
-    if tail:
-        found += [Leaf(leaf.base + last * stride, leaf.loops) for leaf in leaves_of(radix_map, 0, tail, depth - 1)]
+    for (first, last), (low, high) in rectangles(start, stop, math.prod(radix_map.sizes[:depth])):
+        turns = ((last - first, stride),) if last - first > 1 else ()
+        for leaf in leaves_of(radix_map, low, high, depth - 1):
+            found.append(Leaf(leaf.base + first * stride, leaf.loops + turns))
     return found
 
 
@@ -197,9 +186,9 @@ def _joined(base: int, loops: list[Loop], bits: int, gap: int = 0, room: int = 0
         extent, stride = ordered.pop(0)
         run += (extent - 1) * stride
     last = base + sum((extent - 1) * stride for extent, stride in ordered)
-    for grain in (8 * LINE_BYTES, 8) if gap else ():
-        before, behind = base % grain, -(base + run) % grain
-        if last + run + behind <= room and not any(stride % grain for _, stride in ordered):
+    for alignment in (8 * LINE_BYTES, 8) if gap else ():
+        before, behind = base % alignment, -(base + run) % alignment
+        if last + run + behind <= room and not any(stride % alignment for _, stride in ordered):
             base, run = base - before, run + before + behind
             break
     if any(n % 8 for n in (base, run, *(stride for _, stride in ordered))):

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import chain
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from strided.planning.axis_maps import AxisMap, RadixMap
 from strided.planning.box_steps import Case, is_short, nearest, step_of, transposed
@@ -40,12 +40,15 @@ _WIDEST_BITS = 64
 #: Runs of so many bits can be moved as single elements.
 _ELEMENT_BITS = (8, 16, 32, _WIDEST_BITS)
 
+#: Boxes that no vector kernel takes, each with the bits of its elements on both sides.
+Rest: TypeAlias = tuple[tuple[Box, tuple[int, int]], ...]
+
 
 class Matched(NamedTuple):
-    """Steps that copy a box, and narrow boxes left over, each with the bits of its elements on both sides."""
+    """Steps that copy a box, and narrow boxes left over."""
 
     steps: tuple[VectorStep, ...]
-    rest: tuple[tuple[Box, tuple[int, int]], ...] = ()
+    rest: Rest = ()
 
 
 def match(

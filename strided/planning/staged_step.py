@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from strided.planning.block_stages import in_words, kept_of, stages_of
 from strided.planning.boxes import Box, Spans, room_of
 from strided.planning.nest_step import NestStep
-from strided.planning.offset_tables import TaskRanges, boxes_of, nearness
+from strided.planning.offset_tables import TaskRanges, nearness, task_ranges_of
 from strided.planning.staging_blocks import StagingLayout
 from strided.planning.vector_step import VectorStep
 from strided.wording import counted
@@ -64,12 +64,12 @@ class StagedCopy:
         return tuple(layout.strides(self.lengths)[1] // 8 for layout in self.staging)
 
     def tasks(self) -> Iterator[TaskRanges]:
-        """Boxes for threads to share, one block each."""
+        """Tasks for threads to share, one block each."""
         axes = self.box.axes
         order = sorted(range(len(axes)), key=lambda k: -nearness(axes[k].target))
         # An axis that fits a block is not cut, wherever its tiles begin.
         periods = [1 if n == axis.extent else n for n, axis in zip(self.lengths, axes, strict=True)]
-        return boxes_of(axes, order, self.lengths, periods)
+        return task_ranges_of(axes, order, self.lengths, periods)
 
     @property
     def spans(self) -> Spans:

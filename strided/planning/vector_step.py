@@ -249,13 +249,13 @@ class VectorStep:
         return not (self.is_transposition or self.is_exchange or self.kernel in ("copy", "short_rows"))
 
     def tasks(self) -> Iterator[TaskRanges]:
-        """Boxes for threads to share, a range of each axis."""
+        """Tasks for threads to share, a range of each axis."""
         return vector_tasks.tasks_of(self)
 
     def tables(self) -> Tables:
         """The maker of this step's tables."""
         return Tables(self.axes)
 
-    def arguments(self, tables: Tables, box: TaskRanges, shift: tuple[int, int] = (0, 0)) -> tuple[Any, ...]:
+    def arguments(self, tables: Tables, parts: TaskRanges, shift: tuple[int, int] = (0, 0)) -> tuple[Any, ...]:
         """The kernel's tables for one task; `shift` moves both sides, in `units`."""
-        return vector_tables.arguments_of(self, tables, box, shift)
+        return vector_tables.arguments_of(self, tables, parts, shift)

@@ -38,55 +38,55 @@ if TYPE_CHECKING:
 _STILL = AxisMap(0, ())
 
 
-def arguments_of(step: VectorStep, tables: Tables, box: TaskRanges, shift: tuple[int, int] = (0, 0)) -> tuple[Any, ...]:
+def arguments_of(step: VectorStep, tables: Tables, parts: TaskRanges, shift: tuple[int, int]) -> tuple[Any, ...]:
     """The kernel's tables for one task.
 
     `shift` moves both sides, in `units`.
     """
     bases = step.source_base + shift[0], step.target_base + shift[1]
-    lane = box[step.lane]
+    lane = parts[step.lane]
     if step.kernel == "copy":
         axis, count = step.axes[step.lane], (lane.stop - lane.start) * step.bits // 8
         source, target = lane.source + axis.source.at(lane.start), lane.target + axis.target.at(lane.start)
         return bases[0] + source, bases[1] + target, count
     # Groups of rows are matrices of their own, so that one table of few rows serves for all.
     groups = (step.row, partial(_groups, step)) if step.has_row_table and step.row >= 0 else None
-    outer = tables.outer(bases, step.outer, box, groups)
+    outer = tables.outer(bases, step.outer, parts, groups)
     if step.kernel == "short_rows":
         row, size = step.axes[step.row], step.run_bits // 8
-        runs = tables.get("runs", step.row, box[step.row], pieces_of)
+        runs = tables.get("runs", step.row, parts[step.row], pieces_of)
         return outer, runs, row.source.unit_stride, row.target.unit_stride, size
     if step.is_transposition:
         return (
             outer,
-            tables.get("source rows", step.row, box[step.row], source_offsets),
+            tables.get("source rows", step.row, parts[step.row], source_offsets),
             tables.get("target rows", step.lane, lane, target_offsets),
             tables.get("source runs", step.lane, lane, source_runs),
-            tables.get("target runs", step.row, box[step.row], target_runs),
-            *_members_of(step, box),
+            tables.get("target runs", step.row, parts[step.row], target_runs),
+            *_members_of(step, parts),
         )
     pieces = tables.get("pieces", step.lane, lane, partial(_pieces, step))
     plain = step.kernel in ("pack", "pack_words", "unpack") or step.is_exchange
     if step.row < 0:
         rows = np.array([[0, 0, step.member]])
         return (outer, rows, pieces) if plain else (outer, rows, pieces, _ends(1), _ends(len(pieces)))
-    part = box[step.row]
-    count = len(outer) // math.prod(box[k].stop - box[k].start for k in step.outer)
+    part = parts[step.row]
+    count = len(outer) // math.prod(parts[k].stop - parts[k].start for k in step.outer)
     part = part._replace(stop=part.start + (part.stop - part.start) // count)
     rows = tables.get("rows", step.row, part, partial(_rows, step))
     if plain:
-        return outer, rows, pieces, *_members_of(step, box)
+        return outer, rows, pieces, *_members_of(step, parts)
     row_cuts = tables.get("row cuts", step.row, part, partial(_row_cuts, step))
     return outer, rows, pieces, row_cuts, tables.get("piece cuts", step.lane, lane, partial(_piece_cuts, step))
 
 
-def _members_of(step: VectorStep, box: TaskRanges) -> tuple[int, ...]:
+def _members_of(step: VectorStep, parts: TaskRanges) -> tuple[int, ...]:
     """The members for a kernel that takes them: all, but in the last words of a transposition."""
     if not step.members[0] or step.kernel == "transpose_pairs":
         return ()
     if not step.is_transposition:
         return step.members
-    ends = (box[k].stop == step.axes[k].extent for k in (step.row, step.lane))
+    ends = (parts[k].stop == step.axes[k].extent for k in (step.row, step.lane))
     return tuple(own if at_end else step.shared for own, at_end in zip(step.members, ends, strict=True))
 
 

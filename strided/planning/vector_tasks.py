@@ -10,10 +10,10 @@ from strided.planning.access_order import FREE_ROWS, PAGE_BYTES, of_a_page
 from strided.planning.boxes import LINE_BYTES, WORD_BITS
 from strided.planning.offset_tables import (
     TaskRanges,
-    boxes_of,
     length_of,
     most_grouped,
     nearness,
+    task_ranges_of,
     tile_period_of,
     word_multiple,
 )
@@ -35,7 +35,7 @@ _WORDS_OF_TILE = 128
 
 
 def tasks_of(step: VectorStep) -> Iterator[TaskRanges]:
-    """Boxes for threads to share, a range of each axis."""
+    """Tasks for threads to share, a range of each axis."""
     lengths, budget = [1] * len(step.axes), _task_elements(step)
     periods = [tile_period_of(axis) for axis in step.axes]
     turns = step.turns_along if step.kernel.startswith("transpose_few") else None
@@ -65,7 +65,7 @@ def tasks_of(step: VectorStep) -> Iterator[TaskRanges]:
             others = math.prod(lengths) // inner // lengths[k]
             length = length_of(step.axes[k], min(-(-share // near), most // others))
             lengths[k] = max(lengths[k], length)
-    return boxes_of(step.axes, step.order, lengths, periods, to_ends=step.is_partial)
+    return task_ranges_of(step.axes, step.order, lengths, periods, to_ends=step.is_partial)
 
 
 def _range_of(step: VectorStep, k: int, budget: int) -> tuple[int, int]:

@@ -107,4 +107,4 @@ def _way(box: Box, bits: tuple[int, int], found: Matched | None, staged: Candida
         return _Way(box, found, staged.step, staged.cost * box.elements)
     if found is not None:
         return _Way(box, found, None, cost_of_passes(found, box.elements * max(bits)))
-    return _Way(box, None, None, cost_of((), [(box, bits)]))
+    return _Way(box, None, None, cost_of((), ((box, bits),)))

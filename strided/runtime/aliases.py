@@ -11,3 +11,5 @@ import numpy.typing as npt
 Bytes: TypeAlias = npt.NDArray[np.uint8]
 #: Offsets and counts, for kernels.
 Table: TypeAlias = npt.NDArray[np.int64]
+#: Offsets of elements, in elements.
+Offsets: TypeAlias = npt.NDArray[np.int64]

@@ -2,7 +2,7 @@
 
 All code reads `current`. Tests replace values with `replaced`; ``STRIDED_FORCE_KERNELS=1`` in the environment sets
 every threshold to zero, so that plans and kernels do the smallest copy. Constants that are compiled into kernels stay
-with these; `docs/maintainers.md` has a table of all.
+with these; `docs/maintainers.md` has tables of all that was measured, and of what is kept for later use.
 """
 
 from __future__ import annotations
@@ -93,7 +93,8 @@ class Limits(NamedTuple):
     run_bits: int = 128
     #: Longest rows that are moved as one, by an instruction or two; longer ones line by line. `compare.py`, short rows.
     short_row_bits: int = 1 << 10
-    #: Least part of the squares of a transposition that is there: one of so many.
+    #: Least part of the squares of a transposition that must be there, one in so many: with less the nest is as fast.
+    #: `sweep.py`.
     turned_squares: int = 32
     #: Longest runs on both sides that are moved as elements of a transposition. `compare.py`, rows "runs".
     moved_run_bits: int = 2048
@@ -133,6 +134,7 @@ class Limits(NamedTuple):
     compile_first: int = 0
 
 
+#: The first group of fields: those that decide whether plans and kernels are used at all.
 _THRESHOLDS = Limits._fields[: Limits._fields.index("vector_task_bytes")]
 
 

@@ -9,18 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from itertools import chain
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from strided.runtime.aliases import Bytes
+from strided.runtime.aliases import Bytes, Offsets
 from strided.runtime.threads import get_num_threads, run
 from strided.transfer.bounds import refuse_offsets_outside, refuse_outside
 from strided.transfer.program import Copy
-from strided.transfer.region import Box, Region, chunk_lengths, chunks
-
-Offsets: TypeAlias = npt.NDArray[np.int64]
+from strided.transfer.region import Chunk, Region, chunk_lengths, chunks
 
 #: Elements along every axis of a box before it grows along the last ones: whole bytes, and as much along the nearest
 #: axis of one side as along that of the other, for transpositions.
@@ -48,7 +46,7 @@ class CopyByNumPy:
     def advance(self, until: Callable[[], bool] | None = None) -> bool:
         """Copy all that is left, or some of it until a function says so; whether nothing is left."""
 
-        def some() -> Iterator[Box]:
+        def some() -> Iterator[Chunk]:
             for box in self._boxes:
                 yield box
                 if until is not None and until():
@@ -109,9 +107,9 @@ class _Side(Protocol):
     #: Whether elements of several boxes may lie in one byte, so that two threads must not write them.
     shares_bytes: bool
 
-    def read(self, box: Box) -> npt.NDArray[Any]: ...
+    def read(self, box: Chunk) -> npt.NDArray[Any]: ...
 
-    def write(self, box: Box, values: npt.NDArray[Any]) -> None: ...
+    def write(self, box: Chunk, values: npt.NDArray[Any]) -> None: ...
 
 
 class _Strided:
@@ -122,10 +120,10 @@ class _Strided:
     def __init__(self, elements: npt.NDArray[Any]) -> None:
         self._elements = elements
 
-    def read(self, box: Box) -> npt.NDArray[Any]:
+    def read(self, box: Chunk) -> npt.NDArray[Any]:
         return self._elements[_slices(box)]
 
-    def write(self, box: Box, values: npt.NDArray[Any]) -> None:
+    def write(self, box: Chunk, values: npt.NDArray[Any]) -> None:
         self._elements[_slices(box)] = values
 
 
@@ -136,10 +134,10 @@ class _OneByOne:
         self._region, self._whole_bytes = region, whole_bytes
         self.shares_bytes = region.bits < 8
 
-    def read(self, box: Box) -> npt.NDArray[Any]:
+    def read(self, box: Chunk) -> npt.NDArray[Any]:
         return take(self._region, self._region.map.offsets(box), whole_bytes=self._whole_bytes)
 
-    def write(self, box: Box, values: npt.NDArray[Any]) -> None:
+    def write(self, box: Chunk, values: npt.NDArray[Any]) -> None:
         put(self._region, self._region.map.offsets(box), values)
 
 
@@ -155,7 +153,7 @@ class _ByteByByte:
         self._others = _OneByOne(region, whole_bytes)
         self.shares_bytes = region.map.shape[axis] % (8 // region.bits) != 0
 
-    def _cut(self, box: Box) -> tuple[Box, Box | None, tuple[slice, ...], tuple[slice, ...]]:
+    def _cut(self, box: Chunk) -> tuple[Chunk, Chunk | None, tuple[slice, ...], tuple[slice, ...]]:
         """The bytes that a box fills, the box of elements that are left, and the places of both in the box."""
         axis, each = self._axis, 8 // self._region.bits
         start, stop = box[axis]
@@ -166,7 +164,7 @@ class _ByteByByte:
         whole = (*before, (start // each, start // each + count), *after)
         return whole, left, (*every, slice(0, count * each)), (*every, slice(count * each, None))
 
-    def read(self, box: Box) -> npt.NDArray[Any]:
+    def read(self, box: Chunk) -> npt.NDArray[Any]:
         whole, left, first, last = self._cut(box)
         values = _spread(self._bytes.read(whole), self._axis, self._region.bits, self._region.low_first, self._signed)
         if left is None:
@@ -175,7 +173,7 @@ class _ByteByByte:
         all_values[first], all_values[last] = values, self._others.read(left)
         return all_values
 
-    def write(self, box: Box, values: npt.NDArray[Any]) -> None:
+    def write(self, box: Chunk, values: npt.NDArray[Any]) -> None:
         whole, left, first, last = self._cut(box)
         self._bytes.write(whole, _gathered(values[first], self._axis, self._region.bits, self._region.low_first))
         if left is not None:
@@ -209,7 +207,7 @@ def _raveled(*regions: Region) -> tuple[Region, ...]:
     return tuple(raveled)
 
 
-def _slices(box: Box) -> tuple[slice, ...]:
+def _slices(box: Chunk) -> tuple[slice, ...]:
     return tuple(slice(*ends) for ends in box)
 
 

@@ -42,7 +42,7 @@ from strided.transfer.program import (
     template_of,
 )
 
-#: Bytes of the pattern that fills.
+#: Bytes of the pattern that fills: the kernel `fill` reads a line from up to fifteen bytes behind its start, or less.
 PATTERN_BYTES = 128
 #: Templates that are kept of a step, and of a staged copy, whose tables are small.
 _MOST_TEMPLATES, _MOST_BLOCKS = 64, 512

@@ -17,9 +17,10 @@ from strided import kernels
 from strided.addressing.address_map import AddressMap
 from strided.addressing.digits import Term
 from strided.runtime import limits
+from strided.runtime.aliases import Offsets
 from strided.runtime.threads import get_num_threads, run
 from strided.transfer.bounds import check_offsets
-from strided.transfer.by_numpy import WORDS, Offsets, put, take
+from strided.transfer.by_numpy import WORDS, put, take
 from strided.transfer.region import Region
 
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from strided import kernels
 from strided.kernels import records
+from strided.planning.boxes import LINE_BYTES
 from strided.runtime import limits
 from strided.runtime.aliases import Bytes, Table
 from strided.runtime.threads import Leave, get_num_threads, run
@@ -281,7 +282,7 @@ def blocks_of(sizes: tuple[int, ...]) -> list[Bytes]:
     if not sizes:
         return _NO_BLOCKS
     # All take as much as limits say, so that it is made once.
-    each = max(*sizes, limits.current.staging_bytes // len(sizes)) + 63 & -64
+    each = max(*sizes, limits.current.staging_bytes // len(sizes)) + LINE_BYTES - 1 & -LINE_BYTES
     if _own.blocks.size < each * len(sizes):
         _own.blocks = empty_aligned(each * len(sizes))
     return [_own.blocks[k * each : (k + 1) * each] for k in range(len(sizes))] + _NO_BLOCKS[len(sizes) :]

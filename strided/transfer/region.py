@@ -18,19 +18,19 @@ import numpy as np
 import numpy.typing as npt
 
 from strided.addressing.address_map import AddressMap
+from strided.planning.boxes import LINE_BYTES
 from strided.planning.plan import Storage, span_of
 from strided.runtime import limits
 from strided.runtime.aliases import Bytes
 from strided.runtime.threads import get_num_threads, run
 
 #: Part of a view: (start, stop) along each axis.
-Box: TypeAlias = tuple[tuple[int, int], ...]
+Chunk: TypeAlias = tuple[tuple[int, int], ...]
 #: A tile of an array in equal tiles: its coordinates among them.
 Cell: TypeAlias = tuple[int, ...]
 
 #: The dtype itself: NumPy would make it of the type each time.
 _BYTE = np.dtype(np.uint8)
-_LINE_BYTES = 64
 _byte_of = ctypes.c_char.from_buffer
 #: MADV_POPULATE_WRITE, since Linux 5.14; older systems refuse it, which does no harm.
 _POPULATE_WRITE = 23
@@ -86,7 +86,7 @@ class _Memory:
         }
 
 
-def region_of_ndarray(x: npt.NDArray[Any], *, signed: bool = False) -> Region:
+def region_of_ndarray(x: npt.NDArray[Any]) -> Region:
     """A region of an ndarray with any strides.
 
     >>> region_of_ndarray(np.zeros((4, 6), np.float32)[::2, ::-1]).map.strides
@@ -97,14 +97,14 @@ def region_of_ndarray(x: npt.NDArray[Any], *, signed: bool = False) -> Region:
     bits = 8 * x.itemsize
     if x.flags.c_contiguous:
         # A third of the time that Region takes, which small copies notice.
-        return tuple.__new__(Region, (x.ravel().view(_BYTE), _row_major(x.shape), bits, True, signed, 0))
+        return tuple.__new__(Region, (x.ravel().view(_BYTE), _row_major(x.shape), bits, True, False, 0))
     low, high = np.lib.array_utils.byte_bounds(x)
     # Fields of records may lie at steps that are no multiple of their size.
     unit = math.gcd(x.itemsize, *x.strides)
     strides = [s // unit for s in x.strides]
     map_ = AddressMap.from_strides(x.shape, strides, (address_of(x) - low) // unit)
     flat = np.asarray(_Memory(x, low, high - low))
-    return Region(flat, map_, bits, True, signed, 0 if unit == x.itemsize else 8 * unit)
+    return Region(flat, map_, bits, True, False, 0 if unit == x.itemsize else 8 * unit)
 
 
 def dense_region(shape: tuple[int, ...], itemsize: int) -> Region:
@@ -126,9 +126,9 @@ def empty_aligned(nbytes: int) -> Bytes:
     >>> empty_aligned(100).ctypes.data % 64
     0
     """
-    raw = np.empty(nbytes + _LINE_BYTES, _BYTE)
+    raw = np.empty(nbytes + LINE_BYTES, _BYTE)
     # A third of the time of asking NumPy, which matters to small arrays.
-    start = -ctypes.addressof(_byte_of(raw.data)) % _LINE_BYTES
+    start = -ctypes.addressof(_byte_of(raw.data)) % LINE_BYTES
     memory = raw[start : start + nbytes]
     if nbytes >= limits.current.populated_bytes:
         _populate(memory)
@@ -212,7 +212,7 @@ def chunk_lengths(shape: Sequence[int], breadths: Sequence[int] = ()) -> tuple[i
     return tuple(lengths)
 
 
-def chunks(shape: Sequence[int], lengths: Sequence[int] | None = None) -> Iterator[Box]:
+def chunks(shape: Sequence[int], lengths: Sequence[int] | None = None) -> Iterator[Chunk]:
     """Boxes of these lengths, by default `chunk_lengths`, that cover a view, in row-major order."""
     lengths = chunk_lengths(shape) if lengths is None else lengths
     for place in cells_of(shape, lengths):

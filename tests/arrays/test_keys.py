@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from strided.addressing.address_map import AddressMap
 from strided.arrays.classify import Copy, Mask, Outer, Points, classify, indexed, view
-from strided.arrays.keys import Flag, Span, index_arrays, normalise
+from strided.arrays.keys import Flag, IndexRange, index_arrays, normalise
 from tests.checks import same_outcome
 from tests.strategies import basic_keys, dimensions, keys
 
@@ -220,7 +220,7 @@ def test_keys_one_by_one(key: Any) -> None:
 
 def test_a_normal_form() -> None:
     selection = normalise((-1, ..., slice(None, None, -2)), (2, 3, 4))
-    assert selection.items == (1, Span(0, 1, 3), Span(3, -2, 2))
+    assert selection.items == (1, IndexRange(0, 1, 3), IndexRange(3, -2, 2))
     assert selection.is_basic
     assert not selection.is_element
     assert normalise((1, -1), (2, 3)).is_element

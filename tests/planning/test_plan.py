@@ -24,7 +24,7 @@ from strided.layout.element_types import element_type
 from strided.planning.axis_maps import AxisMap, RadixMap, axis_map_of
 from strided.planning.boxes import Axis, Box, simplified, split
 from strided.planning.linearize import linearized
-from strided.planning.offset_tables import boxes_of, cuts
+from strided.planning.offset_tables import cuts, task_ranges_of
 from strided.planning.plan import NestStep, PerElementStep, Plan, StagedCopy, Storage, VectorStep, plan_copy, span_of
 from strided.runtime import limits
 from strided.runtime.cache import forget
@@ -550,7 +550,7 @@ def test_ranges_that_look_alike_are_shifted_to_their_places(
     length, period = data.draw(st.integers(1, extent + 2)), data.draw(st.integers(1, 8))
     for to_ends in (False, True):
         start = 0
-        for (part,) in boxes_of([axis], [0], [length], [period], to_ends=to_ends):
+        for (part,) in task_ranges_of([axis], [0], [length], [period], to_ends=to_ends):
             for side, shift in ((axis.source, part.source), (axis.target, part.target)):
                 wanted = [side.at(start + k) for k in range(part.stop - part.start)]
                 assert [side.at(part.start + k) + shift for k in range(part.stop - part.start)] == wanted

@@ -33,7 +33,7 @@ def test_an_irregular_view_is_refused_by_the_offset_of_its_last_element() -> Non
     assert not map_.is_regular
     needed = 4 * (int(map_.offsets().max()) + 1)
     refuse_outside(Region(np.zeros(needed, np.uint8), map_, 32), None, "source")
-    with pytest.raises(sd.BufferSizeError) as error:
+    with pytest.raises(sd.BufferSizeError, match="the source takes the bytes") as error:
         refuse_outside(Region(np.zeros(needed - 1, np.uint8), map_, 32), None, "source")
     assert (error.value.actual, error.value.needed) == (needed - 1, needed)
 

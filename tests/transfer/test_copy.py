@@ -385,7 +385,7 @@ def test_a_tiny_conversion_is_remembered_without_its_buffers(bits: int) -> None:
         assert [each() for each in gone] == [None, None]
         for sizes in ((4, 64), (64, 4)):
             source, target = (np.zeros(size, np.uint8) for size in sizes)
-            with pytest.raises(sd.BufferSizeError):
+            with pytest.raises(sd.BufferSizeError, match="takes the bytes"):
                 transfer.copy(Region(source, from_, bits), Region(target, to, bits))
             assert not target.any()
 

@@ -207,6 +207,6 @@ def test_a_copy_that_does_not_fit_is_refused_before_anything_is_written(monkeypa
     map_ = map_of("bf16[90,300]{1,0:T(8,128)(2,1)}")
     source, target = Guarded(map_, 16, seed=1), Guarded(map_of("bf16[90,300]{1,0}"), 16, seed=2)
     before = target.memory.copy()
-    with pytest.raises(sd.BufferSizeError):
+    with pytest.raises(sd.BufferSizeError, match="the source takes the bytes"):
         transfer.copy(source.region._replace(buffer=source.region.buffer[:-2000]), target.region)
     np.testing.assert_array_equal(target.memory, before)

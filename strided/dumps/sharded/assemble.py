@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from strided.arrays.grid_array import Array
+from strided.arrays.base import Array
 from strided.arrays.layout_array import LayoutArray
 from strided.arrays.padding import padding_scalar
 from strided.dumps.sharded.sharded_array import ShardedArray, holders_of, with_layout

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from strided.arrays import overlap
-from strided.arrays.grid_array import Array, GridArray
+from strided.arrays.base import Array
+from strided.arrays.grid_array import GridArray
 from strided.arrays.layout_array import LayoutArray, map_array
 from strided.dumps.sharded.replicas import ReplicaReport, compare_tiles
 from strided.dumps.sharding.sharding import DeviceSlices, Index, Sharding
