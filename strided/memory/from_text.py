@@ -16,7 +16,7 @@ from strided.memory.explain_size import explanations
 from strided.memory.padding_bound import Slot, covered, most_padding
 from strided.memory.provenance import source_of
 from strided.memory.report import MemoryReport
-from strided.memory.usage_text import Row, Space, UsageText
+from strided.memory.usage_text import Row, Size, Space, UsageText
 from strided.wording import counted, size_text
 
 if TYPE_CHECKING:
@@ -163,6 +163,9 @@ def _buffer(row: Row, generation: str | None, stated: Mapping[str, list[_Stated]
         # The first explanation of each is the compiler's default, where that fits. Larger values come first.
         explained.sort(key=lambda those: -max((unpadded_bytes_of(one) for one in those), default=0))
         fits = dict.fromkeys(one for those in explained for one in those)
+        # A scalar may lie in a slot of any size, but tells nothing of one that an array takes.
+        taking = [one for one in fits if not _is_small_scalar(one, row.size)]
+        fits = dict.fromkeys(taking) or fits
     sizes = [one.byte_size for one in fits if isinstance(one, Shape)]
     sizes = list(dict.fromkeys(n for n in sizes if row.size.least <= n <= row.size.most))
     size = sizes[0] if row.size.is_rounded and sizes else row.size.bytes
@@ -188,6 +191,11 @@ def _buffer(row: Row, generation: str | None, stated: Mapping[str, list[_Stated]
         is_explained=bool(shapes) or row.unpadded is not None or not is_padded,
         source=Source(op_name=row.op_name) if row.op_name else _joined(parameters or makers),
     )
+
+
+def _is_small_scalar(shape: Shape | TupleShape, size: Size) -> bool:
+    """Whether it is one element that takes less than this size."""
+    return isinstance(shape, Shape) and shape.size == 1 and shape.byte_size < size.least
 
 
 def _joined(makers: Iterable[Instruction]) -> Source:

@@ -315,9 +315,19 @@ class Liveness:
                 return LiveRange(0, end)
             start, stop = min(start, place), max(stop, end if run == root else place, self._until.get(call, 0))
             for user in instruction.users:
-                if user.opcode not in _NAMING and not (index and user.opcode == "while"):
+                if _uses(user, index):
                     stop = max(stop, self._place.get((call, user), 0))
         return LiveRange(start, stop)
+
+
+def _uses(user: Instruction, index: Index) -> bool:
+    """Whether an instruction uses that part of its operand, and does not only name it again.
+
+    Who takes an element of a tuple looks it up in the tuple's table, which is the part at the top.
+    """
+    if user.opcode == "get-tuple-element":
+        return not index
+    return user.opcode not in _NAMING and not (index and user.opcode == "while")
 
 
 def _in_order(module: Module) -> tuple[list[Run], dict[tuple[int, Instruction, int], int]]:

@@ -557,3 +557,57 @@ def test_cut_computations_look_at_their_own_lines_only(monkeypatch: pytest.Monke
         module = read_hlo(cut + "ENTRY e {\n  ROOT a = f32[] parameter(0)\n}\n")
     assert len(module.unread) == 100
     assert asked < 1000
+
+
+@pytest.mark.parametrize("types", [("bf16", "f32"), ("f32", "bf16")])
+@pytest.mark.parametrize(
+    ("value", "operation"),
+    [("[]", "pad(a, b), padding=0_1"), ("[4]", "concatenate(a, b), dimensions={0}")],
+)
+def test_operands_of_several_types_do_not_give_the_first_ones(
+    types: tuple[str, str], value: str, operation: str
+) -> None:
+    """Compilers for TPUs mix them: XLA takes the more precise type, so that of the first operand may be wrong."""
+    of_a, of_b = types
+    text = f"ENTRY e {{ a = {of_a}[4] parameter(0) b = {of_b}{value} parameter(1) ROOT r = {operation} }}"
+    assert read_hlo(text).entry.root.shape is None
+    same = text.replace(f"{of_b}{value}", f"{of_a}{value}")
+    assert str(read_hlo(same).entry.root.shape).startswith(f"{of_a}[")
+
+
+_SUM = "r { x = f32[] parameter(0) y = f32[] parameter(1) ROOT s = f32[] add(x, y) }"
+_SUMS = (
+    "r { x = f32[] parameter(0) v = f32[] parameter(1) y = f32[] parameter(2) w = f32[] parameter(3)"
+    " ROOT s = (f32[], f32[]) tuple(x, y) }"
+)
+_INTO = "update_window_dims={1}, inserted_window_dims={0}, scatter_dims_to_operand_dims={0}, index_vector_dim=1"
+
+
+@pytest.mark.parametrize(
+    ("operation", "computation", "shape"),
+    [
+        ("cholesky(a), lower=true", "", "f32[8,8]{0,1:T(8,128)}"),
+        ("triangular-solve(a, b), left_side=true, lower=true", "", "f32[8,8]{1,0}"),
+        ("mulhi(n, n)", "", "u32[2]{0:T(128)}"),
+        (f"scatter(a, n, u), {_INTO}, to_apply=r", _SUM, "f32[8,8]{0,1:T(8,128)}"),
+        (f"scatter(a, b, n, u, u), {_INTO}, to_apply=r", _SUMS, "(f32[8,8]{0,1:T(8,128)}, f32[8,8]{1,0})"),
+        ("select-and-scatter(a, u, z), select=g, scatter=r", _SUM, "f32[8,8]{0,1:T(8,128)}"),
+    ],
+)
+def test_what_is_updated_or_solved_keeps_its_shape(operation: str, computation: str, shape: str) -> None:
+    """What the parser of jaxlib 0.10.2 infers."""
+    module = read_hlo(f"""HloModule m
+
+{computation}
+g {{ x = f32[] parameter(0) y = f32[] parameter(1) ROOT s = pred[] compare(x, y), direction=GE }}
+
+ENTRY e {{
+  a = f32[8,8]{{0,1:T(8,128)}} parameter(0)
+  b = f32[8,8]{{1,0}} parameter(1)
+  n = u32[2]{{0:T(128)}} parameter(2)
+  u = f32[2,8]{{0,1}} parameter(3)
+  z = f32[] parameter(4)
+  ROOT result = {operation}
+}}
+""")
+    assert str(module.entry.root.shape) == shape

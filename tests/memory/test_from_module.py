@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 import strided as sd
+from strided.memory.liveness import Liveness
 from strided.memory.report import MemoryReport
 from tests.memory.samples import HLO
 from tests.paths import DATA
@@ -261,3 +262,30 @@ def test_several_updates_in_place_at_once_take_no_more_memory() -> None:
         "i": ("argument", 512),
         "held": ("result", 32768),
     }
+
+
+def test_the_table_of_a_tuple_is_in_use_until_its_last_element_is_taken() -> None:
+    """Who takes an element looks it up there: the live ranges that compilers dump count it so."""
+    array = "f32[8,128]{1,0:T(8,128)}"
+    module = sd.read_hlo(f"""HloModule m, is_scheduled=true
+
+%fused (p: f32[8,128]) -> (f32[8,128], f32[8,128]) {{
+  %p = {array} parameter(0)
+  %n = {array} negate(%p)
+  %e = {array} exponential(%p)
+  ROOT %t = ({array}, {array}) tuple(%n, %e)
+}}
+
+ENTRY %main (x: f32[8,128]) -> f32[8,128] {{
+  %x = {array} parameter(0)
+  %copy = {array} copy(%x)
+  %pair = ({array}, {array}) fusion(%copy), kind=kLoop, calls=%fused
+  %first = {array} get-tuple-element(%pair), index=0
+  %sine = {array} sine(%first)
+  %second = {array} get-tuple-element(%pair), index=1
+  %cosine = {array} cosine(%sine)
+  ROOT %sum = {array} add(%cosine, %second)
+}}
+""")
+    ranges = {index: Liveness(module).range_of("pair", index) for index in ((), (0,), (1,))}
+    assert ranges == {(): (2, 5), (0,): (2, 4), (1,): (2, 7)}

@@ -133,3 +133,21 @@ def test_what_a_cut_report_lacks_is_not_claimed() -> None:
 
 def test_long_runs_of_blanks_take_linear_time() -> None:
     check_linear(lambda size: partial(usage_in, " " * size), 60)
+
+
+def test_a_scalar_beside_an_array_does_not_explain_its_slot() -> None:
+    """Slots are shared: the counters that lie in one before the array say nothing of its size."""
+    report = sd.memory_report("""Memory Space: default (color=0)
+Total bytes: 18432512 (17.58MiB)
+  cumulative_size;       size;       offset; used_by_n_values; shapes_list
+  ------------------------------------------------------------
+   17.58MiB(100%);   17.58MiB;            0;                6; f32[3000,1500], 5×s32[]
+
+  cumulative_size;       size;       offset; used_by_n_values; shapes_list
+  ------------------------------------------------------------
+       512B(100%);       512B;            0;                2; s32[], pred[]
+""")
+    array, scalars = sorted(report.buffers, key=lambda b: -b.bytes)
+    assert [str(shape) for shape in array.shapes] == ["f32[3000,1500]{1,0:T(8,128)}"]
+    assert (array.bytes, array.unpadded_bytes, array.is_rounded) == (18_432_000, 18_000_000, False)
+    assert {"s32[]{:T(128)}", "pred[]{:T(512)}"} <= {str(shape) for shape in scalars.shapes}

@@ -137,6 +137,8 @@ def _transposed(instruction: Instruction, shapes: Sequence[AnyShape]) -> AnyShap
 
 def _concatenated(instruction: Instruction, shapes: Sequence[AnyShape]) -> AnyShape | None:
     parts = [_static(shape) for shape in shapes]
+    if not _have_one_type(parts):
+        return None
     (along,) = _numbers(instruction, "dimensions")
     sizes = list(parts[0].dimensions)
     sizes[along] = sum(part.dimensions[along] for part in parts)
@@ -145,6 +147,8 @@ def _concatenated(instruction: Instruction, shapes: Sequence[AnyShape]) -> AnySh
 
 def _padded(instruction: Instruction, shapes: Sequence[AnyShape]) -> AnyShape | None:
     shape, sizes = _static(shapes[0]), []
+    if not _have_one_type((shape, _array(shapes[1]))):
+        return None
     for size, text in zip(shape.dimensions, instruction.attributes["padding"].split("x"), strict=True):
         low, high, between = [*map(int, text.split("_")), 0][:3]
         sizes.append(low + size + max(size - 1, 0) * between + high)
@@ -171,6 +175,11 @@ def _reduced(instruction: Instruction, shapes: Sequence[AnyShape]) -> AnyShape |
         sizes, dynamic = [shape.dimensions[d] for d in kept], [shape.dynamic[d] for d in kept]
         reduced.append(Shape(name, tuple(sizes), dynamic=tuple(dynamic)))
     return _first_or_tuple(instruction, reduced)
+
+
+def _scattered(instruction: Instruction, shapes: Sequence[AnyShape]) -> AnyShape | None:
+    """The arrays that are updated; the indices follow, and an update for each array."""
+    return _first_or_tuple(instruction, shapes[: len(shapes) // 2])
 
 
 def _windowed(instruction: Instruction, shapes: Sequence[AnyShape]) -> AnyShape | None:
@@ -228,6 +237,11 @@ def _static(shape: AnyShape) -> Shape:
     return _array(shape)
 
 
+def _have_one_type(shapes: Iterable[Shape]) -> bool:
+    """Whether all have one element type. Of several floating-point types, XLA takes one that need not be the first."""
+    return len({shape.element_type for shape in shapes}) == 1
+
+
 def _sizes(shape: Shape) -> tuple[object, ...]:
     return shape.dimensions, shape.dynamic
 
@@ -248,14 +262,16 @@ _CALLING = {"call", "conditional", "reduce"}
 
 _SAME = (
     "acos acosh add and asin asinh atan2 atanh cbrt ceil cosine cosh count-leading-zeros divide erf exponential "
-    "exponential-minus-one floor log log-plus-one logistic maximum minimum multiply negate not or popcnt power "
+    "exponential-minus-one floor log log-plus-one logistic maximum minimum mulhi multiply negate not or popcnt power "
     "remainder round-nearest-afz round-nearest-even rsqrt shift-left shift-right-arithmetic shift-right-logical sign "
     "sine sinh sqrt subtract tan tanh xor"
 ).split()
 
 _RULES: Mapping[str, Rule] = {
     **dict.fromkeys(_SAME, _same),
-    **dict.fromkeys(["add-dependency", "copy", "domain", "reverse", "while"], _operand(0)),
+    **dict.fromkeys(
+        ["add-dependency", "cholesky", "copy", "domain", "reverse", "select-and-scatter", "while"], _operand(0)
+    ),
     **dict.fromkeys(["abs", "imag", "real"], _of_type(_PARTS)),
     **dict.fromkeys(["compare", "is-finite"], _of_type({"": "pred"})),
     "after-all": _constant(Shape("token", ())),
@@ -273,8 +289,10 @@ _RULES: Mapping[str, Rule] = {
     "reduce": _reduced,
     "reduce-window": _windowed,
     "replica-id": _constant(Shape("u32", ())),
+    "scatter": _scattered,
     "select": _selected,
     "sort": _first_or_tuple,
     "transpose": _transposed,
+    "triangular-solve": _operand(1),
     "tuple": _tuple,
 }
