@@ -27,7 +27,9 @@ def _copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) -
     if not isinstance(src, (np.ndarray, ArrayBase)):
         return NotImplemented
     example = np.zeros(0 if src.ndim else (), src.dtype)  # of scalars, NumPy has other words
-    np.copyto(np.empty(0, dst.dtype), example, casting=casting)  # type: ignore[arg-type]
+    target = np.empty(0, dst.dtype)
+    target.flags.writeable = is_writeable(dst)  # NumPy looks at this before the types
+    np.copyto(target, example, casting=casting)  # type: ignore[arg-type]
     dst[...] = src
     return None
 

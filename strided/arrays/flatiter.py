@@ -150,6 +150,9 @@ class Flat:
         chosen = values[np.arange(places.size) % values.size].reshape(places.shape)
         array._scatter(transfer.offsets_at(array._map, self._index_of(places), places.shape), chosen)
 
+    def __delitem__(self, key: Any) -> NoReturn:
+        raise TypeError("Cannot delete iterator elements")
+
     def _judge(self, key: Any, value: Any) -> None:
         """Raise what NumPy raises for this assignment, if anything."""
         self._array.stand_in(writeable=True).flat[key] = value

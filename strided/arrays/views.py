@@ -56,10 +56,14 @@ class Views(ArrayBase):
     def rearranged(self, operation: Callable[[Array], Array]) -> Self:
         """The view that a NumPy operation gives if it moves, flips, adds or drops axes (of one entry).
 
-        It is applied to a stand-in whose strides are the numbers of its axes, and which is never read.
+        It is applied to a stand-in whose strides are the numbers of its axes, and which is never read. If it gives
+        back the stand-in itself, as `squeeze` with nothing to drop, the result is this array itself.
         """
         numbers = tuple(range(1, self.ndim + 1))
-        result = operation(as_strided(np.zeros(0, np.int8), self.shape, numbers))
+        stand_in = as_strided(np.zeros(0, np.int8), self.shape, numbers)
+        result = operation(stand_in)
+        if result is stand_in:
+            return self
         strides = result.strides if self.ndim else (0,) * result.ndim
         order = [abs(s) - 1 for s in strides if s]
         map_ = self._map

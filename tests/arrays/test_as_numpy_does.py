@@ -171,3 +171,15 @@ def test_a_part_is_set_from_another_array(layout: str) -> None:
     array.real, values.real = array.imag, values.imag
     array.imag, values.imag = array[::-1].real, values[::-1].real.copy()
     same_values(array, values)
+
+
+@pytest.mark.parametrize("source", [np.arange(6, dtype=np.int8).reshape(2, 3), np.arange(5, dtype=np.int8), 1j, "a", 1])
+@pytest.mark.parametrize("options", [{}, {"where": False}, {"where": np.ones(3, bool)}, {"casting": "safe"}])
+@pytest.mark.parametrize("writable", [True, False])
+def test_what_copyto_refuses_first(source: Any, options: Any, writable: bool, layout: str) -> None:
+    """Of a read-only target and a type that does not fit, NumPy names the target."""
+    values = np.zeros((2, 3), np.uint8)
+    array = sd.LayoutArray.from_numpy(values, layout)
+    array.flags.writeable = values.flags.writeable = writable
+    same_outcome(lambda: np.copyto(array, source, **options), lambda: np.copyto(values, source, **options), same)
+    same_values(array, values)

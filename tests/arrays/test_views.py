@@ -115,6 +115,29 @@ def test_other_rearrangements(case: Case, data: st.DataObject) -> None:
         check(case, operation, always_view=False)
 
 
+@pytest.mark.parametrize("layout", ["{2,1,0}", "{0,2,1:T(2,2)}"])
+@pytest.mark.parametrize("shape", [(2, 3, 4), (2, 1, 4), (0, 3, 2)], ids=str)
+def test_what_has_nothing_to_change_is_the_array_itself(shape: tuple[int, ...], layout: str) -> None:
+    """Where NumPy returns its argument, a view would differ from it: in its flags, and in `is`."""
+    x = np.zeros(shape, np.float32)
+    a = sd.LayoutArray.from_numpy(x, layout)
+    for operation in (
+        lambda x: x.squeeze(),
+        lambda x: x.squeeze(()),
+        np.squeeze,
+        np.atleast_1d,
+        np.atleast_2d,
+        np.atleast_3d,
+        lambda x: np.atleast_2d(x, 1)[0],
+        lambda x: x.swapaxes(0, 0),
+        lambda x: np.moveaxis(x, 0, 0),
+        lambda x: np.rollaxis(x, 0),
+        lambda x: np.flip(x, ()),
+        lambda x: np.expand_dims(x, ()),
+    ):
+        assert (operation(a) is a) == (operation(x) is x)
+
+
 @pytest.mark.parametrize("offset", [-9, -2, -1, 0, 1, 2, 9])
 @pytest.mark.parametrize("axes", [(0, 1), (1, 0), (2, 0), (-1, 1), (0, 0), (0, 3)])
 def test_diagonals(offset: int, axes: tuple[int, int]) -> None:
@@ -412,6 +435,13 @@ def test_flat_as_an_iterator() -> None:
     assert list(mine) == x.reshape(-1)[7:].tolist()
     a.flat = [1, 2, 3]
     x.flat = [1, 2, 3]
+    same_values(a, x)
+
+
+@pytest.mark.parametrize("key", [0, slice(1, 2), [0, 1], ..., 99, "a"], ids=str)
+def test_flat_deletes_nothing(key: Any) -> None:
+    a, x = pair(Case.parse("s16[3,5]{0,1:T(2,2)}"))
+    same_outcome(lambda: a.flat.__delitem__(key), lambda: x.flat.__delitem__(key))
     same_values(a, x)
 
 
