@@ -143,6 +143,107 @@ def test_flags_of_newer_compilers_are_printed_where_they_are_set() -> None:
     assert entry_root(integer_field(100, 1), opcode="collective-broadcast").endswith("{}, has_dynamic_root=true")
 
 
+@pytest.mark.parametrize(
+    ("fields", "printed"),
+    [
+        ({"precision_config": {"algorithm": 15}}, "algorithm=dot_bf16_bf16_fp8x4"),
+        (
+            {"sparsity_config": {"lhs": {"num_non_zero": 2, "block_size": 4, "dimension": 1, "idx": 3}}},
+            "sparsity_config={lhs={sparsity=2x4 dimension=1 stride=0 idx=3}}",
+        ),
+        (
+            {
+                "block_scaling_config": {
+                    "lhs": {"scale_idx": 2, "zero_idx": 3, "strides": [1, 2], "steps": [3, 4]},
+                    "rhs": {"scale_idx": 5},
+                }
+            },
+            "block_scaling_config={lhs={scale_idx=2 zero_idx=3 strides=1x2 steps=3x4} rhs={scale_idx=5}}",
+        ),
+    ],
+)
+def test_dots_of_newer_compilers_say_all_that_their_protos_hold(fields: dict[str, Any], printed: str) -> None:
+    assert entry_root(opcode="dot", **fields).endswith(f"rhs_contracting_dims={{}}, {printed}")
+
+
+def test_opcodes_of_newer_compilers_print_their_attributes() -> None:
+    shuffle = entry_root(opcode="shuffle", dimensions=[1], shuffle_mode={"rotate": {"shifts": [3]}})
+    assert shuffle.endswith("shuffle(), dimensions={1}, mode=rotate, shifts={3}")
+    reduced = entry_root(opcode="collective-reduce", channel_id=1, use_global_device_ids=True)
+    assert reduced.endswith("channel_id=1, replica_groups={}, use_global_device_ids=true, has_dynamic_root=false")
+
+
+def test_the_callers_of_a_value_are_told() -> None:
+    assert entry_root(original_value={"call_hierarchy": "f/g"}).endswith('origin={(),["f/g"]}')
+
+
+def test_an_origin_of_another_form_costs_no_other_attribute() -> None:
+    fields = {"original_value": {"call_hierarchy": "12345"}, "metadata": {"op_name": "f"}}
+    data = module(computation("e", 1, instruction("x", "negate", 1, **fields)))
+    old = data.replace(bytes_field(3, b"12345"), bytes_field(1, bytes_field(2, b"foo")))  # as jaxlib 0.5 declares it
+    assert old != data
+    attributes = read_hlo(old).entry.root.attributes
+    assert attributes["origin"].startswith("{/* ")
+    assert attributes["metadata"] == '{op_name="f"}'
+
+
+def test_groups_of_replicas_in_the_message_of_older_compilers() -> None:
+    iota = serialized(
+        "IotaReplicaGroupListProto",
+        num_replica_groups=4,
+        num_devices_per_group=2,
+        iota_reshape_dims=[2, 4],
+        iota_transpose_perm=[1, 0],
+    )
+    printed = entry_root(bytes_field(87, bytes_field(2, iota)), opcode="all-reduce", channel_id=1)
+    assert printed.endswith("all-reduce(), channel_id=1, replica_groups=[4,2]<=[2,4]T(1,0)")
+
+
+#: What jaxlib 0.12 prints of configurations and debugging behind and above its computations.
+CONFIGURED = """HloModule m, entry_computation_layout={()->f32[]}, backend_config={"a":1}, origin_recovery_table={
+  {"u"} : {"v"}
+}
+,
+debug_attributes={
+  {"b" {2}}:({log_mode=fusion_debugger,partitioned=true,op_id=3},{log_mode=default}),
+  {"b" {10}}:({callback_id=-3},{})
+}
+
+ENTRY %e () -> f32[] {
+  ROOT %x = f32[] replica-id()
+}, backend_config="x\\"y"
+
+"""
+
+
+def test_configurations_and_debugging_of_modules_are_read_from_text_and_proto() -> None:
+    debugged = [
+        ([10], [{"callback_id": -3}]),
+        ([2], [{"log_mode": 2, "op_id": 3, "partitioned": True}, {"log_mode": 1}]),
+        ([10], [{"log_mode": 3}]),
+    ]
+    entry = computation("e", 1, instruction("x", "replica-id", 1))
+    entry.backend_config = b'x"y'
+    proto = module(
+        entry,
+        host_program_shape={"result": {"element_type": 11, "layout": {}}},
+        backend_config=b'{"a":1}',
+        original_value_recovery_table={
+            "entries": [
+                {"old_original_array": {"instruction_name": "u"}, "new_original_array": {"instruction_name": "v"}}
+            ]
+        },
+        debug_attributes=[
+            {"original_array": {"instruction_name": "b", "shape_index": index}, "debug_attributes": records}
+            for index, records in debugged
+        ],
+    )
+    read, text = read_hlo(proto), read_hlo(CONFIGURED)
+    assert read.to_text() == text.to_text() == CONFIGURED
+    assert read.attributes == text.attributes
+    assert read.entry.backend_config == text.entry.backend_config == 'x"y'
+
+
 # ---- printing otherwise ----------------------------------------------------------------------------------------------
 
 

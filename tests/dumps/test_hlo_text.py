@@ -717,3 +717,22 @@ def test_lists_and_fields() -> None:
     assert lexer.split_list("a, {b, c}, 'd,e'") == ["a", "{b, c}", "'d,e'"]
     assert lexer.read_fields('{a="x", b={1,2} c=3, d=x{y}}') == {"a": '"x"', "b": "{1,2}", "c": "3", "d": "x{y}"}
     assert lexer.inside("x") == "x"
+
+
+def test_a_stack_of_one_frame_says_all_that_the_metadata_say() -> None:
+    where = 'op_name="f" source_file="a.py" source_line=3 source_end_line=4 source_column=5 source_end_column=6'
+    (frame,) = read_hlo(module_text(f"a = f32[] parameter(0), metadata={{{where}}}")).entry.root.stack
+    assert (frame.file, frame.function, frame.line, frame.column, frame.end_line, frame.end_column) == (
+        "a.py",
+        "f",
+        3,
+        5,
+        4,
+        6,
+    )
+
+
+def test_shapes_of_newer_opcodes_follow_from_their_operands() -> None:
+    lines = "a = s32[4,8]{0,1} parameter(0)\nb = mulhi(a, a)\nc = shuffle(b), dimensions={0}, mode=rotate, shifts={1}\n"
+    module = read_hlo(module_text(f"{lines}d = f32[2] parameter(1)\ne = exp2(d)\nROOT f = log2(e)"))
+    assert [str(module.instruction(name).shape) for name in "bcef"] == ["s32[4,8]{0,1}"] * 2 + ["f32[2]{0}"] * 2

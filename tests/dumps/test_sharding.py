@@ -522,3 +522,57 @@ def test_what_is_no_sharding_is_refused(wrong: Any) -> None:
             take()
     with pytest.raises(TypeError, match=f"expected the text of a sharding, not {type(wrong).__name__}"):
         Sharding.parse(wrong)
+
+
+# ---- what newer compilers write --------------------------------------------------------------------------------------
+
+
+def test_one_device_under_its_newer_name():
+    newer = Sharding.parse('{single_device[device_id=3], metadata={op_name="f"}}')
+    assert newer == Sharding.parse("{maximal_mesh[device_id=3]}")
+    assert (newer.kind, newer.device, newer.metadata) == ("maximal", 3, ('op_name="f"',))
+    both = Sharding.parse("{{single_device[device_id=1]}, {maximal device=2}}")
+    assert [one.device for one in both.elements] == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("text", "printed", "reduction"),
+    [
+        ("{mesh['x'=2,'y'=4], unreduced=max}", None, "max"),
+        ("{mesh['x'=2,'y'=4], [], unreduced=min{'x','y'}}", "{mesh['x'=2,'y'=4], unreduced=min}", "min"),
+        ("{mesh['x'=2,'y'=4], unreduced=sum}", "{mesh['x'=2,'y'=4], unreduced}", "sum"),
+        ("{mesh['x'=2,'y'=4], [{'x'}, {}], unreduced=max{'y'}}", None, "max"),
+        (
+            "{mesh['x'=2,'y'=4], [{'x'}, {}], unreduced=sum{'y'}}",
+            "{mesh['x'=2,'y'=4], [{'x'}, {}], unreduced={'y'}}",
+            "sum",
+        ),
+        ("{mesh['x'=2,'y'=4], [{'x'}, {}], unreduced=min{}}", "{mesh['x'=2,'y'=4], [{'x'}, {}]}", "sum"),
+    ],
+)
+def test_partial_values_say_how_they_are_reduced(text, printed, reduction):
+    found = Sharding.parse(text)
+    assert str(found) == (printed or text)
+    assert found.named.reduction == reduction
+    assert Sharding.from_proto(found.to_proto()) == found == Sharding.parse(str(found))
+
+
+def test_other_reductions_are_refused():
+    for text in (
+        "{mesh['x'=2], unreduced=add}",
+        "{mesh['x'=2], [{}], unreduced=MAX{'x'}}",
+        "{mesh['x'=2], manual=max}",
+    ):
+        with pytest.raises(NotationError):
+            Sharding.parse(text)
+    unknown = serialized(
+        "OpSharding",
+        named_sharding={
+            "mesh": {"axes": [{"name": "x", "size": 2}]},
+            "unreduced_axes": [{"mesh_axis_index": 0}],
+            "reduction_op": 7,
+        },
+    )
+    with pytest.raises(DumpError, match="reduced by sum, max, min, found '7'"):
+        Sharding.from_proto(unknown)
+    assert Sharding.parse("{mesh['x'=2], unreduced=max}") != Sharding.parse("{mesh['x'=2], unreduced}")

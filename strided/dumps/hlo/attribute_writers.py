@@ -12,7 +12,7 @@ from strided.dumps.hlo.convolution import window
 from strided.dumps.hlo.header import index_text
 from strided.dumps.hlo.lexer import as_bytes, escape
 from strided.dumps.hlo.literal_text import value_text
-from strided.dumps.hlo.metadata import metadata_text, parts_text, payload_of
+from strided.dumps.hlo.metadata import metadata_text, origin_text, parts_text, payload_of
 from strided.dumps.literals.literal import Literal
 from strided.dumps.protobuf.decode import decode, enum_names
 from strided.dumps.protobuf.wire import Field, fields
@@ -192,8 +192,31 @@ def write_sparsity(message: Message, names: Names) -> str | None:
             count, block, dimension, stride = (
                 found.get(field, 0) for field in ("num_non_zero", "block_size", "dimension", "stride")
             )
-            sides.append(f"{side}={{sparsity={count}x{block} dimension={dimension} stride={stride}}}")
+            place = f" idx={found['idx']}" if found.get("idx") else ""
+            sides.append(f"{side}={{sparsity={count}x{block} dimension={dimension} stride={stride}{place}}}")
     return f"{{{' '.join(sides)}}}" if sides else None
+
+
+def write_block_scaling(message: Message, names: Names) -> str | None:
+    sides = []
+    for side in ("lhs", "rhs"):
+        found = message.get("block_scaling_config", {}).get(side)
+        if found is None:
+            continue
+        parts = [f"scale_idx={found.get('scale_idx', 0)}"]
+        parts += [f"zero_idx={found['zero_idx']}"] if "zero_idx" in found else []
+        parts += [f"{name}={'x'.join(map(str, found[name]))}" for name in ("strides", "steps") if found.get(name)]
+        sides.append(f"{side}={{{' '.join(parts)}}}")
+    return f"{{{' '.join(sides)}}}" if sides else None
+
+
+def write_shuffle_mode(message: Message, names: Names) -> str:
+    return "rotate" if "rotate" in message.get("shuffle_mode", {}) else "invalid"
+
+
+def write_shifts(message: Message, names: Names) -> str | None:
+    rotate = message.get("shuffle_mode", {}).get("rotate")
+    return None if rotate is None else index_text(rotate.get("shifts", ()))
 
 
 def write_operand_layouts(message: Message, names: Names) -> str | None:
@@ -308,6 +331,16 @@ def write_accuracy(message: Message, names: Names) -> str | None:
         atol, rtol, ulps = (found["tolerance"].get(name, 0) for name in ("atol", "rtol", "ulps"))
         return f"{{tolerance={{atol={atol:g},rtol={rtol:g},ulps={ulps}}}}}"
     return None
+
+
+def write_origin(message: Message, names: Names) -> str | None:
+    """The values that it stands for; a comment for those of jaxlib 0.5 and 0.6, declared otherwise."""
+    if "original_value" not in message:
+        return None
+    try:
+        return f"{{{origin_text(decode('OriginalValueProto', message['original_value']))}}}"
+    except StridedError as error:
+        return f"{{/* {error} */}}"
 
 
 def write_metadata(message: Message, names: Names) -> str | None:

@@ -13,7 +13,6 @@ from strided.dumps.hlo import attribute_writers as writers
 from strided.dumps.hlo.attribute_writers import Message, Names, Writer
 from strided.dumps.hlo.convolution import dim_labels, window
 from strided.dumps.hlo.lexer import escape
-from strided.dumps.hlo.metadata import origin_text
 from strided.dumps.hlo.replica_groups import replica_groups
 from strided.layout import AnyShape, Shape
 
@@ -119,6 +118,7 @@ WRITERS: Mapping[str, Writer] = {
     "api_version": writers.word("custom_call_api_version", "CustomCallApiVersion", silent=1),
     "async_execution_thread": writers.write_thread,
     "backend_config": writers.write_backend_config,
+    "block_scaling_config": writers.write_block_scaling,
     "batch_group_count": writers.number_unless("batch_group_count", 0, 1),
     "channel_id": writers.number_unless("channel_id", 0),
     "control-predecessors": writers.write_predecessors,
@@ -148,7 +148,7 @@ WRITERS: Mapping[str, Writer] = {
     "order": writers.write_comparison_order,
     "operand_layout_constraints": writers.write_operand_layouts,
     "operand_precision": writers.write_precision,
-    "origin": writers.shown("original_value", lambda value: f"{{{origin_text(value)}}}"),
+    "origin": writers.write_origin,
     "outfeed_shape": writers.shown("outfeed_shape", str),
     "output_to_operand_aliasing": writers.write_aliasing,
     "padding": writers.write_padding,
@@ -163,7 +163,10 @@ WRITERS: Mapping[str, Writer] = {
     "scatter_index_vector_dim": writers.within(_SCATTER, writers.number("index_vector_dim")),
     "schedule": writers.word("custom_call_schedule", "CustomCallSchedule", silent=0),
     "permuted_slice_sizes": writers.write_slice_sizes,
+    "root_is_dynamic": lambda message, names: "true" if message.get("has_dynamic_root") else "false",
     "sharding": writers.write_sharding,
+    "shifts": writers.write_shifts,
+    "shuffle_mode": writers.write_shuffle_mode,
     "slice": writers.write_slice,
     "slice_sizes": writers.listed("gather_slice_sizes"),
     "source_target_pairs": writers.write_pairs,
@@ -180,7 +183,9 @@ WRITERS: Mapping[str, Writer] = {
 _PRINTED_AS = {
     "permuted_slice_sizes": "slice_sizes",
     "rng_algorithm": "algorithm",
+    "root_is_dynamic": "has_dynamic_root",
     "scatter_index_vector_dim": "index_vector_dim",
+    "shuffle_mode": "mode",
     "split_dimensions": "dimensions",
     "window_if_there": "window",
 }
@@ -189,6 +194,7 @@ _COLLECTIVE = "channel_id replica_groups constrain_layout"
 _ALL_REDUCE = f"{_COLLECTIVE} use_global_device_ids"
 _CONVOLUTION = "dim_labels feature_group_count batch_group_count"
 _PERMUTE = "channel_id source_target_pairs permuted_slice_sizes"
+_SCALING = "sparsity_config block_scaling_config"
 _DOT_DIMENSIONS = "lhs_batch_dims lhs_contracting_dims rhs_batch_dims rhs_contracting_dims"
 
 
@@ -208,15 +214,16 @@ OWN: Mapping[str, str] = {
     "cholesky": "lower",
     "collective-broadcast": f"{_COLLECTIVE} has_dynamic_root",
     **_alike("collective-permute collective-permute-start", _PERMUTE),
+    "collective-reduce": f"{_ALL_REDUCE} root_is_dynamic",
     "compare": "direction type order",
-    "convolution": f"window {_CONVOLUTION} convolution_kind operand_precision algorithm sparsity_config",
+    "convolution": f"window {_CONVOLUTION} convolution_kind operand_precision algorithm {_SCALING}",
     "copy-start": "cross_program_prefetch_index",
     "custom-call": (
         f"window_if_there {_CONVOLUTION} operand_precision padding_type custom_call_target operand_layout_constraints "
         "custom_call_has_side_effect literal output_to_operand_aliasing schedule api_version"
     ),
     "domain": "domain",
-    **_alike("dot scaled-dot", f"{_DOT_DIMENSIONS} operand_precision algorithm"),
+    "dot": f"{_DOT_DIMENSIONS} operand_precision algorithm {_SCALING}",
     "dynamic-slice": "dynamic_slice_sizes",
     "fft": "fft_type fft_length",
     "fusion": "kind output_to_operand_aliasing",
@@ -240,11 +247,13 @@ OWN: Mapping[str, str] = {
     "rng": "distribution",
     "rng-bit-generator": "rng_algorithm",
     "rng-get-and-update-state": "delta",
+    "scaled-dot": f"{_DOT_DIMENSIONS} operand_precision algorithm",
     "scan": "dimensions num_carries is_reverse is_associative",
     "scatter": (
         "update_window_dims inserted_window_dims scatter_dims_to_operand_dims input_batching_dims "
         "scatter_indices_batching_dims scatter_index_vector_dim indices_are_sorted unique_indices"
     ),
+    "shuffle": "dimensions shuffle_mode shifts",
     "slice": "slice",
     "sort": "dimensions is_stable",
     "topk": "k largest is_stable",
@@ -254,7 +263,8 @@ OWN: Mapping[str, str] = {
 #: The names under which an opcode prints the computations that it calls, and whether its proto reverses them.
 CALLEES: Mapping[str, tuple[str, bool]] = {
     **_alike(
-        "all-reduce all-reduce-start call map reduce reduce-scatter reduce-window scan scatter sort topk",
+        "all-reduce all-reduce-start call collective-reduce map reduce reduce-scatter reduce-window scan scatter sort "
+        "topk",
         ("to_apply", False),
     ),
     "conditional": ("branch_computations", False),

@@ -281,7 +281,9 @@ class ComputationReader:
         if name:
             if name in self._named:
                 raise self._twice(f"a second computation {name!r}", first + 1)
+        config = attributes.get("backend_config")
         computation = self.keep(name, found, signature=opening.strip(), execution_thread=thread)
+        computation.backend_config = config if config is None or config.startswith("{") else unescape(config)
         self._named.add(name)
         if is_entry:
             self.entry = computation

@@ -261,16 +261,17 @@ def _numbers(instruction: Instruction, name: str) -> list[int]:
 _CALLING = {"call", "conditional", "reduce"}
 
 _SAME = (
-    "acos acosh add and asin asinh atan2 atanh cbrt ceil cosine cosh count-leading-zeros divide erf exponential "
-    "exponential-minus-one floor log log-plus-one logistic maximum minimum mulhi multiply negate not or popcnt power "
-    "remainder round-nearest-afz round-nearest-even rsqrt shift-left shift-right-arithmetic shift-right-logical sign "
-    "sine sinh sqrt subtract tan tanh xor"
+    "acos acosh add and asin asinh atan2 atanh cbrt ceil cosine cosh count-leading-zeros divide erf exp2 exponential "
+    "exponential-minus-one floor log log-plus-one log2 logistic maximum minimum mulhi multiply negate not or popcnt "
+    "power remainder round-nearest-afz round-nearest-even rsqrt shift-left shift-right-arithmetic shift-right-logical "
+    "sign sine sinh sqrt subtract tan tanh xor"
 ).split()
 
 _RULES: Mapping[str, Rule] = {
     **dict.fromkeys(_SAME, _same),
     **dict.fromkeys(
-        ["add-dependency", "cholesky", "copy", "domain", "reverse", "select-and-scatter", "while"], _operand(0)
+        ["add-dependency", "cholesky", "copy", "domain", "reverse", "select-and-scatter", "shuffle", "while"],
+        _operand(0),
     ),
     **dict.fromkeys(["abs", "imag", "real"], _of_type(_PARTS)),
     **dict.fromkeys(["compare", "is-finite"], _of_type({"": "pred"})),

@@ -211,10 +211,10 @@ class Instruction(ABC):
         frame_id = metadata.get("stack_frame_id")
         if isinstance(frame_id, int):
             return self.computation.module.tables.stack(frame_id)
-        line = metadata.get("source_line", 0)
         if "source_file" in metadata:
             function = str(metadata.get("op_name", "?"))
-            return (Frame(str(metadata["source_file"]), function, line if isinstance(line, int) else 0),)
+            places = (metadata.get(f"source_{name}", 0) for name in ("line", "column", "end_line", "end_column"))
+            return (Frame(str(metadata["source_file"]), function, *(n if isinstance(n, int) else 0 for n in places)),)
         return ()
 
     def __repr__(self) -> str:

@@ -95,9 +95,16 @@ def origin_text(message: Message) -> str:
     '{"x" {1}}'
     >>> origin_text({"elements": [{"shape_index": [1], "original_array": {"instruction_name": "x"}}]})
     '({}, {"x"})'
+    >>> origin_text({"call_hierarchy": "f/g"})
+    '(),["f/g"]'
     """
-    if message.get("is_synthetic_call"):
-        return "[synthetic_call]"
+    if "call_hierarchy" in message:  # newer compilers say from where the call came, instead of that it is one
+        elements = _elements_text(message) if message.get("elements") else "()"
+        return f'{elements},["{message["call_hierarchy"]}"]'
+    return "[synthetic_call]" if message.get("is_synthetic_call") else _elements_text(message)
+
+
+def _elements_text(message: Message) -> str:
     tree: dict[int, Any] = {}
     leaves: dict[int, Message] = {}  # by the identity of their nodes
     for element in message.get("elements", ()):

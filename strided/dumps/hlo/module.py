@@ -15,6 +15,7 @@ from itertools import chain
 from types import MappingProxyType
 from typing import Any
 
+from strided.dumps.hlo.attribute_writers import text_or_braces
 from strided.dumps.hlo.header import Alias, Donor, EntryLayout, SourceTables, Unparsed
 from strided.dumps.hlo.inference import left_out
 from strided.dumps.hlo.instruction import Instruction, memory_spaces
@@ -30,6 +31,8 @@ from strided.wording import counted
 
 #: Rows shown of each table of a printed module; the rest are counted.
 _SHOWN = 12
+#: What stands before and behind those attributes of the header that have lines of their own.
+_AROUND = {"origin_recovery_table": (" ", "\n"), "debug_attributes": ("\n", "")}
 #: Unparsed lines that the warning names; the rest are counted.
 _NAMED = 5
 
@@ -45,6 +48,8 @@ class Computation:
     is_entry : bool
     execution_thread : str
         Empty for the main thread.
+    backend_config : str or None
+        The backend's own configuration, as newer compilers keep one; quotes and escapes undone.
     renamed : dict of str to str
         The instructions that have another name than their text says, by the name in the text: names are unique in a
         module, and XLA makes them so.
@@ -52,9 +57,16 @@ class Computation:
     """
 
     def __init__(
-        self, name: str, instructions: tuple[Instruction, ...], *, signature: str = "", execution_thread: str = ""
+        self,
+        name: str,
+        instructions: tuple[Instruction, ...],
+        *,
+        signature: str = "",
+        execution_thread: str = "",
+        backend_config: str | None = None,
     ) -> None:
         self.name, self.instructions, self.execution_thread = name, instructions, execution_thread
+        self.backend_config = backend_config
         self.is_entry = False
         self.module: Module
         self.renamed: dict[str, str] = {}
@@ -121,8 +133,9 @@ class Computation:
         """The computation as HLO text, each line after `indent`; for the options see `Module.to_text`."""
         printed = (f"  {i.printed(**options)}" for i in self.instructions if not i.is_implied)
         lines = [f"{self.signature} {{".lstrip(), *printed]
-        thread = f', execution_thread="{self.execution_thread}"' if self.execution_thread else ""
-        return "\n".join(f"{indent}{line}" for line in (*lines, f"}}{thread}"))
+        behind = f', execution_thread="{self.execution_thread}"' if self.execution_thread else ""
+        behind += "" if self.backend_config is None else f", backend_config={text_or_braces(self.backend_config)}"
+        return "\n".join(f"{indent}{line}" for line in (*lines, f"}}{behind}"))
 
     def __str__(self) -> str:
         return visible(self.printed(), keep="\n\t")
@@ -365,10 +378,10 @@ class Module:
             Either of these of a module that was read from text.
         """
         options = {"print_large_constants": print_large_constants, "sort_backend_config": sort_backend_config}
-        header = "".join(
-            [f"{indent}HloModule {self.name}", *(f", {name}={text}" for name, text in self.attributes.items())]
-        )
-        header += "\n" if header.endswith("\n}") else ""  # XLA ends the line of a table that it ends the header with
+        header = f"{indent}HloModule {self.name}"
+        for name, text in self.attributes.items():
+            before, behind = _AROUND.get(name, (" ", ""))
+            header += f",{before}{name}={text}{behind}"
         # A body that was printed inside its caller still is; only it has a name but no line that opens it.
         shown = [computation for computation in self.computations if computation.signature or not computation.name]
         computations = (computation.printed(indent, **options) for computation in shown)

@@ -113,6 +113,7 @@ class _ModuleReader:
 
     def _read_computation(self, outer: Field) -> None:
         name, thread, id, root = "", "", 0, 0
+        config: bytes | memoryview = b""
         found: list[ProtoInstruction] = []
         for field in fields(outer.view("HloModuleProto.computations"), "HloComputationProto", outer.at):
             number = field.number
@@ -126,6 +127,8 @@ class _ModuleReader:
                 root = field.integer("HloComputationProto.root_id")
             elif number == 8:
                 thread = field.text("HloComputationProto.execution_thread")
+            elif number == 9:
+                config = field.view("HloComputationProto.backend_config")
         if not found:
             raise DumpError(f"HloComputationProto: the computation {name!r} holds no instruction", position=outer.at)
         self.context.instructions.update((instruction.id, instruction) for instruction in found)
@@ -138,6 +141,7 @@ class _ModuleReader:
             found = [by_id[number] for number in order]
         computation = ProtoComputation(name, tuple(found), execution_thread="" if thread == MAIN_THREAD else thread)
         computation.id = id
+        computation.backend_config = str(config, "utf-8", "backslashreplace") if config else None
         self.computations.append(computation)
         self.calls[computation] = [ids for _, ids in sorted(calls)]
         self.context.computations[id] = computation

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeAlias
 
-from strided.dumps.hlo.attribute_writers import frontend_attribute_values, frontend_attributes_text
+from strided.dumps.hlo.attribute_writers import frontend_attribute_values, frontend_attributes_text, text_or_braces
 from strided.dumps.hlo.header import Alias, Donor, EntryLayout, SourceTables
 from strided.dumps.hlo.metadata import array_text
-from strided.dumps.protobuf.decode import Fields
+from strided.dumps.protobuf.decode import Fields, decode
 from strided.dumps.protobuf.shapes import read_program_shape
 from strided.runtime.lazy import lazy
 
+#: Words for what is logged of an array; no other mode is printed.
+_LOG_MODES = {1: "default", 2: "fusion_debugger"}
 _ALIAS_KINDS = {1: "may-alias", 2: "must-alias"}
 
 #: Prints a module in a recovery table, each line indented.
@@ -34,6 +36,9 @@ class ProtoHeader:
         self.replica_count = max(devices.get("replica_count", 1), 1)
         self.num_partitions = max(devices.get("computation_count", 1), 1)
         self.frontend_attributes = frontend_attribute_values(found.decoded("frontend_attributes"))
+        self._config = (
+            found["backend_config"][-1].view("HloModuleProto.backend_config") if "backend_config" in found else b""
+        )
         self._recoveries = found.decoded("original_value_recovery_table").get("entries", ())
         self.entry_layout: EntryLayout | None = None
         if "host_program_shape" in found:
@@ -61,8 +66,12 @@ class ProtoHeader:
                 yield name, str(count)
         if self.frontend_attributes:
             yield "frontend_attributes", frontend_attributes_text(self.frontend_attributes)
+        if self._config:
+            yield "backend_config", text_or_braces(self._config)
         if self._recoveries:
             yield "origin_recovery_table", f"{{\n{''.join(self._recovery_lines())}}}"
+        if lines := list(self._debug_lines()):
+            yield "debug_attributes", "{\n" + ",\n".join(lines) + "\n}"
 
     def _recovery_lines(self) -> Iterator[str]:
         """How each removed array is recovered: from which array, by which module; sorted by the names of the arrays."""
@@ -76,6 +85,19 @@ class ProtoHeader:
             module = "" if (view := entry.get("recovery_module")) is None else self._print_module(view, tab)
             yield f"{tab}{old} : {new}{module}\n"
 
+    def _debug_lines(self) -> Iterator[str]:
+        """What debuggers are to do with each array; sorted by the names of the arrays."""
+        found: dict[tuple[str, tuple[int, ...]], list[str]] = {}
+        for field in self._found["debug_attributes"]:
+            entry = decode("DebugAttributeTableEntryProto", field.view("HloModuleProto.debug_attributes"), field.at)
+            array = entry.get("original_array", {})
+            records = found.setdefault((array.get("instruction_name", ""), tuple(array.get("shape_index", ()))), [])
+            records += map(_debug_text, entry.get("debug_attributes", ()))
+        for (name, index), records in sorted(found.items()):
+            if records:
+                array = {"instruction_name": name, "shape_index": index}
+                yield f"  {array_text(array)}:({','.join(records)})"
+
     @lazy
     def tables(self) -> SourceTables:
         found = self._found.decoded("stack_frame_index")
@@ -86,6 +108,15 @@ class ProtoHeader:
             dict(enumerate(found.get("file_locations", ()), 1)),
             dict(enumerate(frames, 1)),
         )
+
+
+def _debug_text(record: Mapping[str, Any]) -> str:
+    mode = _LOG_MODES.get(record.get("log_mode", 0))
+    parts = [f"log_mode={mode}"] if mode else []
+    parts += [f"callback_id={record['callback_id']}"] if record.get("callback_id") else []
+    parts += ["partitioned=true"] if record.get("partitioned") else []
+    parts += [f"op_id={record['op_id']}"] if record.get("op_id") else []
+    return f"{{{','.join(parts)}}}"
 
 
 def _alias(entry: Mapping[str, Any]) -> Alias:

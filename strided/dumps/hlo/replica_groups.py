@@ -23,12 +23,14 @@ def replica_groups(message: Message) -> str:
     >>> replica_groups({"replica_groups": [{"replica_ids": [0, 1]}, {"replica_ids": [2, 3]}]})
     '{{0,1},{2,3}}'
     """
-    if iota := message.get("iota_collective_device_list"):
+    devices = message.get("collective_device_list", {})
+    # Compilers from jaxlib 0.5 to 0.8 keep the second form inside the first one's message.
+    if iota := message.get("iota_collective_device_list") or devices.get("iota_replica_group_list"):
         sizes = (iota.get("num_replica_groups", 0), iota.get("num_devices_per_group", 0))
         return f"[{_join(sizes)}]<={_iota(iota.get('iota_reshape_dims', ()), iota.get('iota_transpose_perm', ()))}"
     if mesh := message.get("mesh_axes_replica_group_list"):
         return _mesh_groups(mesh)
-    listed = message.get("collective_device_list", {}).get("replica_groups") or message.get("replica_groups", ())
+    listed = devices.get("replica_groups") or message.get("replica_groups", ())
     return index_text(index_text(group.get("replica_ids", ())) for group in listed)
 
 

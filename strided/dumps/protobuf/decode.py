@@ -21,7 +21,7 @@ from strided.dumps.protobuf.wire import MAX_DEPTH, Field, fields, merged
 from strided.errors import DumpError
 
 #: Messages that are left undecoded.
-_OPAQUE = frozenset(("LiteralProto", "OpSharding", "HloModuleProto"))
+_OPAQUE = frozenset(("LiteralProto", "OpSharding", "HloModuleProto", "OriginalValueProto"))
 _FLOATS = {"float": struct.Struct("<f"), "double": struct.Struct("<d")}
 _NUMBERS = frozenset(("int32", "int64", "uint32", "uint64", "bool"))
 

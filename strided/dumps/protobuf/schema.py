@@ -1,7 +1,8 @@
 """Field numbers and enumerators of XLA's snapshot and module messages, for their text form.
 
-Everything that an HloSnapshot or an HloUnoptimizedSnapshot can hold, as jaxlib 0.10.2 declares it in ``xla_data.proto``
-and ``hlo.proto``. A ``*`` marks a repeated field.
+Everything that an HloSnapshot or an HloUnoptimizedSnapshot can hold, as jaxlib 0.12 declares it in ``xla_data.proto``
+and ``hlo.proto``, and what releases from 0.5 on declared elsewhere (``iota_replica_group_list``). A ``*`` marks a
+repeated field.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ HloModuleProto: 1 name string, 2 entry_computation_name string, 3 computations H
     16 use_auto_spmd_partitioning bool, 17 stack_frame_index StackFrameIndexProto,
     18 buffer_donor HloBufferDonorProto, 19 frontend_attributes FrontendAttributes,
     20 original_value_recovery_table OriginalValueRecoveryTableProto, 21 device_type string, 22 payloads bytes*,
-    23 pjrt_id int64
+    23 pjrt_id int64, 24 debug_attributes DebugAttributeTableEntryProto*, 25 backend_config bytes
 HloInputs: 1 arguments LiteralProto*, 2 arguments_descriptors HloInputs.LiteralDescriptor*
 BufferAssignmentProto: 1 logical_buffers LogicalBufferProto*, 2 buffer_aliases BufferAssignmentProto.BufferAlias*,
     3 buffer_allocations BufferAllocationProto*, 4 heap_simulator_traces HeapSimulatorTrace*,
@@ -35,7 +36,8 @@ BufferAssignmentProto: 1 logical_buffers LogicalBufferProto*, 2 buffer_aliases B
 ShapeProto: 2 element_type PrimitiveType, 3 dimensions int64*, 4 tuple_shapes ShapeProto*, 5 layout LayoutProto,
     6 is_dynamic_dimension bool*
 HloComputationProto: 1 name string, 2 instructions HloInstructionProto*, 4 program_shape ProgramShapeProto,
-    5 id int64, 6 root_id int64, 7 is_fusion_computation bool, 8 execution_thread string
+    5 id int64, 6 root_id int64, 7 is_fusion_computation bool, 8 execution_thread string,
+    9 backend_config bytes
 ProgramShapeProto: 1 parameters ShapeProto*, 2 result ShapeProto, 3 parameter_names string*
 HloScheduleProto: 1 sequences HloScheduleProto.SequencesEntry*
 HloInputOutputAliasProto: 1 entries HloInputOutputAliasProto.AliasEntryProto*
@@ -98,7 +100,8 @@ HloInstructionProto: 1 name string, 2 opcode string, 3 shape ShapeProto, 7 metad
     92 iota_collective_device_list IotaReplicaGroupListProto,
     93 mesh_axes_replica_group_list MeshAxesReplicaGroupListProto, 94 is_reverse bool, 95 num_carries int64,
     96 is_associative TriState, 97 conv_kind ConvolutionKind, 98 sparsity_config SparsityConfig,
-    99 backend_config_payload Payload, 100 has_dynamic_root bool, 102 comparison_order string
+    99 backend_config_payload Payload, 100 has_dynamic_root bool, 101 block_scaling_config BlockScalingConfig,
+    102 comparison_order string, 103 shuffle_mode ShuffleMode
 HloScheduleProto.SequencesEntry: 1 key int64, 2 value HloScheduleProto.InstructionSequence
 HloInputOutputAliasProto.AliasEntryProto: 1 output_shape_index int64*, 2 parameter_number int64,
     3 parameter_shape_index int64*, 4 kind Kind
@@ -110,7 +113,7 @@ OpMetadata: 1 op_type string, 2 op_name string, 3 source_file string, 4 source_l
     20 metadata_payload Payload
 NamedShardingProto: 2 mesh MeshProto, 3 dim_shardings NamedShardingProto.DimensionSharding*,
     4 replicated_axes AxisRefProto*, 5 unreduced_axes AxisRefProto*, 6 metadata OpMetadata*,
-    7 manual_axes AxisRefProto*
+    7 manual_axes AxisRefProto*, 8 reduction_op NamedShardingProto.ReductionOpProto
 DeviceAssignmentProto.ComputationDevice: 1 replica_device_ids int64*
 StackFrameIndexProto.FileLocation: 1 file_name_id int32, 2 function_name_id int32, 3 line int32, 4 column int32,
     5 end_line int32, 6 end_column int32
@@ -150,13 +153,17 @@ CholeskyOptions: 1 lower bool
 ParameterReplication: 1 replicated_at_leaf_buffers bool*
 OutputOperandAliasing: 1 output_shape_index int64*, 2 operand_index int64, 3 operand_shape_index int64*
 StatisticsViz: 1 stat_index_to_visualize int64, 2 statistics Statistic*
-CollectiveDeviceListProto: 1 replica_groups ReplicaGroup*
+CollectiveDeviceListProto: 1 replica_groups ReplicaGroup*, 2 iota_replica_group_list IotaReplicaGroupListProto
 IotaReplicaGroupListProto: 1 num_replica_groups int64, 2 num_devices_per_group int64, 3 iota_reshape_dims int64*,
     4 iota_transpose_perm int32*
 MeshAxesReplicaGroupListProto: 1 mesh MeshProto, 2 axes AxisRefProto*
-OriginalValueProto: 1 elements OriginalValueElementProto*, 2 is_synthetic_call bool
+OriginalValueProto: 1 elements OriginalValueElementProto*, 2 is_synthetic_call bool, 3 call_hierarchy string
 ResultAccuracy: 1 mode ResultAccuracy.Mode, 2 tolerance ResultAccuracy.Tolerance
 SparsityConfig: 1 lhs SparsityConfig.TensorSparsityConfig, 2 rhs SparsityConfig.TensorSparsityConfig
+BlockScalingConfig: 1 lhs BlockScalingConfig.TensorBlockScalingConfig,
+    2 rhs BlockScalingConfig.TensorBlockScalingConfig
+ShuffleMode: 1 rotate ShuffleMode.Rotate
+DebugAttributeTableEntryProto: 1 original_array OriginalArrayProto, 2 debug_attributes DebugAttributesProto*
 HloScheduleProto.InstructionSequence: 1 instruction_ids int64*
 OpMetadata.ProfileInfo: 1 profile_type ProfileType*, 2 relative_speedup double, 3 profile_source ProfileSource,
     4 compilation_event CompilationEvent, 5 profile_generation_strategy ProfileGenerationStrategy
@@ -170,8 +177,15 @@ PaddingConfig.PaddingConfigDimension: 1 edge_padding_low int64, 2 edge_padding_h
 Statistic: 1 stat_name string, 2 stat_val double
 OriginalValueElementProto: 1 shape_index int64*, 2 original_array OriginalArrayProto
 ResultAccuracy.Tolerance: 1 atol double, 2 rtol double, 3 ulps int64
-SparsityConfig.TensorSparsityConfig: 1 num_non_zero int64, 2 block_size int64, 3 dimension int64, 4 stride int64
+SparsityConfig.TensorSparsityConfig: 1 num_non_zero int64, 2 block_size int64, 3 dimension int64, 4 stride int64,
+    5 idx int32
+BlockScalingConfig.TensorBlockScalingConfig: 1 scale_idx int32, 2 zero_idx int32, 3 strides int64*, 4 steps int64*
+ShuffleMode.Rotate: 1 shifts int64*
+DebugAttributesProto: 1 log_mode DebugAttributesProto.DebugLogModeProto, 2 callback_id int64, 3 op_id int64,
+    4 partitioned bool, 5 operands_sharding string, 6 x64_config X64ConfigProto
 MeshProto.MeshAxis: 1 name string, 2 size int64
+X64ConfigProto: 1 xprecision_64bit_fragment string, 2 original_log_instruction_name string,
+    3 xprecision_64bit_original_type string
 MeshProto.IotaTransform: 1 reshape_dims int64*, 2 transpose_perm int64*
 AxisRefProto.SubAxis: 1 pre_size int64, 2 size int64
 """
@@ -184,18 +198,21 @@ ConvolutionKind: 0 CONVOLUTION_KIND_UNSET, 1 CONVOLUTION_KIND_FPROP, 2 CONVOLUTI
 CustomCallApiVersion: 0 API_VERSION_UNSPECIFIED, 1 API_VERSION_ORIGINAL, 2 API_VERSION_STATUS_RETURNING,
     3 API_VERSION_STATUS_RETURNING_UNIFIED, 4 API_VERSION_TYPED_FFI
 CustomCallSchedule: 0 SCHEDULE_NONE, 1 SCHEDULE_LATEST, 2 SCHEDULE_EARLIEST
+DebugAttributesProto.DebugLogModeProto: 0 NONE, 1 DEFAULT, 2 FUSION_DEBUGGER, 3 NO_FUSION, 4 GUARANTEED
 DimLevelType: 0 DIM_DENSE, 1 DIM_COMPRESSED, 2 DIM_SINGLETON, 3 DIM_LOOSE_COMPRESSED
 FftType: 0 FFT, 1 IFFT, 2 RFFT, 3 IRFFT
 HeapSimulatorTrace.Event.Kind: 0 ALLOC, 1 FREE, 2 SHARE_WITH
 HloModuleProto.ProfileType: 0 INVALID, 1 FLAG, 2 FUSION, 3 LAYOUT, 4 DOT, 5 FLAGNET, 6 SHARDING, 7 SCHEDULE
 Kind: 0 UNDEFINED_ALIAS, 1 MAY_ALIAS, 2 MUST_ALIAS
+NamedShardingProto.ReductionOpProto: 0 SUM, 1 MAX, 2 MIN
 OpSharding.ShardGroupType: 0 AS, 1 LIKE
 OpSharding.Type: 0 REPLICATED, 1 MAXIMAL, 2 TUPLE, 3 OTHER, 4 MANUAL, 5 UNKNOWN, 6 UNREDUCED
 PaddingType: 0 PADDING_INVALID, 1 PADDING_VALID, 2 PADDING_SAME
 PrecisionConfig.Algorithm: 0 ALG_UNSET, 1 ALG_DOT_ANY_F8_ANY_F8_F32, 2 ALG_DOT_ANY_F8_ANY_F8_F32_FAST_ACCUM,
     3 ALG_DOT_F16_F16_F16, 4 ALG_DOT_F16_F16_F32, 5 ALG_DOT_BF16_BF16_BF16, 6 ALG_DOT_BF16_BF16_F32,
     7 ALG_DOT_BF16_BF16_F32_X3, 8 ALG_DOT_BF16_BF16_F32_X6, 9 ALG_DOT_TF32_TF32_F32, 10 ALG_DOT_TF32_TF32_F32_X3,
-    11 ALG_DOT_F32_F32_F32, 12 ALG_DOT_F64_F64_F64, 13 ALG_DOT_BF16_BF16_F32_X9
+    11 ALG_DOT_F32_F32_F32, 12 ALG_DOT_F64_F64_F64, 13 ALG_DOT_BF16_BF16_F32_X9, 14 ALG_DOT_BF16_BF16_FP8X3,
+    15 ALG_DOT_BF16_BF16_FP8X4
 PrecisionConfig.Precision: 0 DEFAULT, 1 HIGH, 2 HIGHEST
 PrimitiveType: 0 PRIMITIVE_TYPE_INVALID, 1 PRED, 2 S8, 3 S16, 4 S32, 5 S64, 6 U8, 7 U16, 8 U32, 9 U64, 10 F16, 11 F32,
     12 F64, 13 TUPLE, 14 OPAQUE_TYPE, 15 C64, 16 BF16, 17 TOKEN, 18 C128, 19 F8E5M2, 20 F8E4M3FN, 21 S4, 22 U4,

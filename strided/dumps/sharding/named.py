@@ -6,6 +6,9 @@ n/(p*k). A ``?`` leaves a dimension open for further cutting and moves no data.
 
 The mesh is a `TileAssignment`. Cutting its axes at the sub-axes reshapes it, and bringing them into the order of the
 array's dimensions transposes it (`NamedSharding.tile_assignment`).
+
+Partial values are summed unless another reduction stands before their axes, as newer compilers print it:
+``unreduced=max{'y'}``, or ``unreduced=max`` for all axes.
 """
 
 from __future__ import annotations
@@ -18,6 +21,9 @@ from itertools import chain, combinations, pairwise
 
 from strided.dumps.sharding.tile_assignment import TileAssignment
 from strided.errors import LayoutError
+
+#: What makes one value of the partial values on unreduced axes; the first is not printed.
+REDUCTIONS = ("sum", "max", "min")
 
 
 @dataclass(frozen=True)
@@ -93,6 +99,7 @@ class Mesh:
 class NamedSharding:
     """Where the axes of a mesh go. Prints as XLA does.
 
+    `reduction` says how the parts of unreduced axes make one value: "sum", "max" or "min".
     If no dimension is cut and all devices hold partial sums (or are manual), nothing else is kept, not even axes of
     size 1 in the other lists. LayoutError for axes that do not exist, overlap, could be written as one, or stand in
     the wrong order.
@@ -103,8 +110,11 @@ class NamedSharding:
     replicated: tuple[Axis, ...] = ()
     unreduced: tuple[Axis, ...] = ()
     manual: tuple[Axis, ...] = ()
+    reduction: str = REDUCTIONS[0]
 
     def __post_init__(self) -> None:
+        if self.reduction not in REDUCTIONS:
+            raise LayoutError(f"partial values are reduced by {', '.join(REDUCTIONS)}, found {self.reduction!r}")
         lists = [*(dim.axes for dim in self.dim_shardings), self.replicated, self.unreduced, self.manual]
         for axis in chain.from_iterable(lists):
             self._check_axis(axis)
@@ -124,6 +134,8 @@ class NamedSharding:
                 every = tuple(map(Axis, range(len(self.mesh.names))))
                 for name, value in (("replicated", ()), ("unreduced", ()), ("manual", ()), (word, every)):
                     object.__setattr__(self, name, value)
+        if not self.unreduced:
+            object.__setattr__(self, "reduction", REDUCTIONS[0])
 
     def _total(self, axes: Iterable[Axis]) -> int:
         return math.prod(axis.size or self.mesh.sizes[axis.index] for axis in axes)
@@ -215,12 +227,14 @@ class NamedSharding:
         lists = [getattr(self, word) for word in words]
         if not self.dim_shardings and not any(lists):
             return f"{self.mesh}, replicated"
+        by = "" if self.reduction == REDUCTIONS[0] else self.reduction
         for word, axes in zip(words[1:], lists[1:], strict=True):
             whole = len(axes) == len(self.mesh.names) and not any(axis.size for axis in axes)
             if axes and whole and not self.dim_shardings:
-                return f"{self.mesh}, {word}"
+                return f"{self.mesh}, {word}{f'={by}' if by and word == 'unreduced' else ''}"
         shown = [f"[{', '.join(self._list_text(dim.axes, '?' if dim.open else '') for dim in self.dim_shardings)}]"]
-        shown += [f"{word}={self._list_text(axes)}" for word, axes in zip(words, lists, strict=True) if axes]
+        for word, axes in zip(words, lists, strict=True):
+            shown += [f"{word}={by if word == 'unreduced' else ''}{self._list_text(axes)}"] if axes else []
         return ", ".join([str(self.mesh), *shown])
 
 

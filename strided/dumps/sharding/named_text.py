@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
-from strided.dumps.sharding.named import Axis, DimensionSharding, Mesh, NamedSharding
+from strided.dumps.sharding.named import REDUCTIONS, Axis, DimensionSharding, Mesh, NamedSharding
 from strided.dumps.sharding.tile_assignment import TileAssignment, device_number
 from strided.layout.lexer import Lexer
 
 T = TypeVar("T")
+
+#: One device without axes: jaxlib 0.10 prints the first word, 0.12 the second.
+ONE_DEVICE = ("maximal_mesh", "single_device")
 
 
 def read_device(lexer: Lexer) -> int:
@@ -36,7 +39,7 @@ def read_named(lexer: Lexer, make: Callable[..., T]) -> T:
     word = lexer.take_word()
     lexer.expect("[", "'[' and the axes of the mesh")
     start = lexer.end
-    if word == "maximal_mesh":
+    if word in ONE_DEVICE:
         _expect_word(lexer, "device_id=")
         mesh = Mesh((), TileAssignment.listed((), (read_device(lexer),)))
         lexer.expect("]")
@@ -81,11 +84,13 @@ def _assignment(lexer: Lexer, mesh: Mesh, start: int, make: Callable[..., T]) ->
     every = tuple(map(Axis, range(len(mesh.names))))
     index = {name: k for k, name in enumerate(mesh.names)}
     at, word = lexer.start, lexer.take_word()
-    if word in ("replicated", "unreduced", "manual"):
+    if word in ("replicated", "unreduced", "unreduced=", "manual"):
         if word != "replicated":
             if not every:
-                lexer.fail(f"a mesh without axes cannot be {word}", at)
-            axes[word] = every
+                lexer.fail(f"a mesh without axes cannot be {word.rstrip('=')}", at)
+            axes[word.rstrip("=")] = every
+        if word == "unreduced=":
+            axes["reduction"] = _reduction(lexer)
     elif word:
         lexer.fail("expected replicated, manual, unreduced or '['", at)
     else:
@@ -105,8 +110,16 @@ def _assignment(lexer: Lexer, mesh: Mesh, start: int, make: Callable[..., T]) ->
             lexer.fail("expected replicated=, unreduced=, manual= or metadata=", at)
         if name in axes:
             lexer.fail(f"{word} stands twice", at)
+        if name == "unreduced" and lexer.word:
+            axes["reduction"] = _reduction(lexer)
         axes[name] = _axes(lexer, index, ends=False)[0]
     return lexer.build(start, lambda: make(named=NamedSharding(mesh, **axes), metadata=metadata))
+
+
+def _reduction(lexer: Lexer) -> str:
+    if lexer.word not in REDUCTIONS:
+        lexer.fail(f"expected {', '.join(REDUCTIONS)}")
+    return lexer.take_word()
 
 
 def _expect_word(lexer: Lexer, word: str) -> None:

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from strided.dumps.protobuf.decode import Fields
 from strided.dumps.protobuf.wire import MAX_DEPTH, bytes_field, integer_field, integers_field
-from strided.dumps.sharding.named import Axis, DimensionSharding, Mesh, NamedSharding
+from strided.dumps.sharding.named import REDUCTIONS, Axis, DimensionSharding, Mesh, NamedSharding
 from strided.dumps.sharding.tile_assignment import TileAssignment, device_number
 from strided.dumps.sharding.value import Group, ShardingValue
 from strided.errors import DumpError, LayoutError
@@ -85,7 +85,10 @@ def _named(found: Fields) -> NamedSharding:
     dimensions = tuple(
         DimensionSharding(_axes(dim, "axes"), not dim.integer("is_closed")) for dim in found.messages("dim_shardings")
     )
-    return NamedSharding(_mesh(found.message("mesh")), dimensions, *(_axes(found, name) for _, name in _AXIS_LISTS))
+    replicated, unreduced, manual = (_axes(found, name) for _, name in _AXIS_LISTS)
+    reduction = found.integer("reduction_op")
+    word = REDUCTIONS[reduction] if 0 <= reduction < len(REDUCTIONS) else str(reduction)
+    return NamedSharding(_mesh(found.message("mesh")), dimensions, replicated, unreduced, manual, word)
 
 
 #: Fields of a NamedShardingProto, in the order of NamedSharding's.
@@ -158,6 +161,7 @@ def _write_named(named: NamedSharding) -> bytes:
         bytes_field(3, _write_axes(1, dim.axes) + integer_field(2, not dim.open)) for dim in named.dim_shardings
     ]
     message += [_write_axes(number, getattr(named, name.removesuffix("_axes"))) for number, name in _AXIS_LISTS]
+    message.append(integer_field(8, REDUCTIONS.index(named.reduction)))
     return b"".join(message)
 
 

@@ -8,8 +8,9 @@ r"""The text of a sharding, as XLA's parser takes it and as XLA prints it.
              | "devices=[" ints "]" ( ints | "<=[" ints "]" ["T(" ints ")"] )
              | "last_tile_dim_replicate" | "last_tile_dims={" [kind {"," kind}] "}"
              | ("shard_as" | "shard_like") int | "metadata={" ... "}"
-    leaf     = "{" "maximal_mesh[device_id=" int "]" "}"
-             | "{" mesh [","] (word | "[" [dim {"," dim}] "]" {"," word "={" axes "}"}) ["," "metadata={" ... "}"] "}"
+    leaf     = "{" ("maximal_mesh" | "single_device") "[device_id=" int "]" ["," "metadata={" ... "}"] "}"
+             | "{" mesh [","] (word ["=" op] | "[" [dim {"," dim}] "]" {"," word "=" [op] "{" axes "}"})
+                   ["," "metadata={" ... "}"] "}"                         op, behind unreduced: sum, max or min
     mesh     = "mesh[" [name "=" int {"," ...}] "]" [",device_ids=(" (ints | "[" ints "]" ["T(" ints ")"]) ")"]
     dim      = "{" [axis {"," axis}] ["," "?"] "}"
     axis     = name [":(" int ")" int]                                   names are quoted; a quoted number is an index
@@ -24,7 +25,7 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any, TypeVar
 
-from strided.dumps.sharding.named_text import read_device, read_iota, read_metadata, read_named
+from strided.dumps.sharding.named_text import ONE_DEVICE, read_device, read_iota, read_metadata, read_named
 from strided.dumps.sharding.tile_assignment import TileAssignment
 from strided.dumps.sharding.value import KINDS, SUBGROUPS, Group, ShardingValue
 from strided.layout.lexer import Lexer
@@ -56,7 +57,7 @@ def read_sharding(text: str, make: Callable[..., T]) -> T:
 
 
 def _leaf(lexer: Lexer, make: Callable[..., T]) -> T:
-    return read_named(lexer, make) if lexer.word in ("mesh", "maximal_mesh") else _tiled(lexer, make)
+    return read_named(lexer, make) if lexer.word in ("mesh", *ONE_DEVICE) else _tiled(lexer, make)
 
 
 # ---- words and device lists -----------------------------------------------------------------------------------------
