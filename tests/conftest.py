@@ -50,6 +50,7 @@ def _runs_all(config: pytest.Config) -> bool:
     return config.args_source is config.ArgsSource.TESTPATHS
 
 
+@pytest.hookimpl(optionalhook=True)  # which only pytest-xdist asks for
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     """All tests are run by as many processes as there are cores, up to four; named ones by this process alone."""
     return min(os.cpu_count() or 1, 4) if _runs_all(config) else 0

@@ -174,9 +174,11 @@ def test_shardings():
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     name = HOSTILE.replace("/", "")
-    (tmp_path / f"module_0001.{name}.before_optimizations.txt").write_text(hostile_text().replace("\x07", ""))
+    (tmp_path / f"module_0001.{name}.before_optimizations.txt").write_text(
+        hostile_text().replace("\x07", ""), encoding="utf-8"
+    )
     (tmp_path / f"module_0001.{name}.snapshot.3.pb").write_bytes(b"broken")
-    (tmp_path / f"note{name}").write_text(hostile_text().replace("\x07", ""))
+    (tmp_path / f"note{name}").write_text(hostile_text().replace("\x07", ""), encoding="utf-8")
     (tmp_path / f"broken{name}.gz").write_bytes(b"\x1f\x8bbroken")
     return tmp_path
 
@@ -227,7 +229,7 @@ def test_a_line_end_in_a_name_begins_no_line(run, tmp_path):
     folder.mkdir()
     for number in range(2):
         module = f"HloModule m{number}\n\nENTRY e {{\n  ROOT p = f32[3]{{0}} parameter(0)\n}}\n"
-        (folder / f"module_000{number}.m\n{number}.before_optimizations.txt").write_text(module)
+        (folder / f"module_000{number}.m\n{number}.before_optimizations.txt").write_text(module, encoding="utf-8")
     np.savez(folder / "x.npz", x=np.arange(3))
     listed = run("hlo", folder).splitlines()
     assert [line.endswith(rf"a\nb:m\n{number}") for number, line in enumerate(listed)] == [True, True]

@@ -214,7 +214,7 @@ class LayoutArray(Methods, Interchange, Operators, Views, Indexing):
 def _call_methods_as_users_know_them() -> None:
     """Have exceptions of calls, and pickles of methods, name LayoutArray and not one of its mixins."""
     for mixin in LayoutArray.__mro__[1:]:
-        if mixin.__module__.startswith(__package__):
+        if mixin.__module__.startswith(__name__.rpartition(".")[0]):
             for name, method in vars(mixin).items():
                 if isinstance(method, FunctionType):
                     method.__qualname__, method.__module__ = f"{LayoutArray.__name__}.{name}", __name__

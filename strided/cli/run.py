@@ -123,7 +123,7 @@ def _nearby(path: str) -> str:
     there = path
     while not os.path.lexists(there) and (above := os.path.dirname(there)) != there:  # no drive need be there either
         there = above
-    name = path[len(there) :].lstrip(os.sep)
+    name = path[len(there) :].lstrip(f"/{os.sep}")
     if os.path.isfile(there):
         return f"; an array in a file is named as in {there}:{name}" if name else f"; {did_you_mean([there])}"
     with contextlib.suppress(OSError):

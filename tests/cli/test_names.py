@@ -230,7 +230,7 @@ def test_the_byte_order_of_other_machines(
     reading, writing = os.pipe()
     os.write(writing, (tmp_path / "s.npy").read_bytes())
     os.close(writing)
-    with open(reading) as file:
+    with open(reading, encoding="utf-8") as file:
         monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=file.buffer, fileno=file.fileno, isatty=lambda: False))
         monkeypatch.chdir(tmp_path)
         with pytest.raises(SystemExit):

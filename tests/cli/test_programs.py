@@ -58,20 +58,21 @@ def test_a_program_of_a_folder_has_one_name(run: Run, folder: Path, tmp_path: Pa
         assert run("copies", name)[1].startswith("jit_g: ")
         assert run("hlo", name)[1].startswith("jit_g: ")
         assert run("explore", name, "-o", page, "--force")[0] == 0
-        assert "<h1>jit_g#1</h1>" in page.read_text()
+        assert "<h1>jit_g#1</h1>" in page.read_text(encoding="utf-8")
     for command in ("memory", "copies", "hlo"):
         assert run(command, f"{folder}:jif_g") == (
             2, "", f"strided: {folder}: no program is named 'jif_g'; did you mean jit_g?\n"
         )  # fmt: skip
     assert run("explore", f"{folder}:argument0", "-o", page, "--force")[0] == 0
-    assert "<h1>f32[3,5]{0,1}</h1>" in page.read_text()
+    assert "<h1>f32[3,5]{0,1}</h1>" in page.read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("command", ["hlo", "memory", "copies", "explore"])
 def test_one_of_several_modules_is_read(run: Run, tmp_path: Path, command: str) -> None:
     path, more = tmp_path / "two.txt", ["-o", "-"] if command == "explore" else []
     path.write_text(
-        "".join(f"HloModule {n}\n\nENTRY e {{\n  ROOT p = f32[9] parameter(0)\n}}\n\n" for n in ("one", "two"))
+        "".join(f"HloModule {n}\n\nENTRY e {{\n  ROOT p = f32[9] parameter(0)\n}}\n\n" for n in ("one", "two")),
+        encoding="utf-8",
     )
     assert run(command, path, *more)[0] == 2
     for number, name in enumerate(("one", "two")):

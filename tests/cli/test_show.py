@@ -54,8 +54,8 @@ def test_a_list_as_an_index_selects_rows(run: Run, tmp_path: Path) -> None:
 def test_of_a_huge_array_only_what_is_shown_is_read(run: Run, tmp_path: Path) -> None:
     path = tmp_path / "x.zarr"
     write_arrays({"x": np.zeros(3, np.float32)}, path, None, overwrite=False)
-    found = json.loads((path / "zarr.json").read_text())
-    (path / "zarr.json").write_text(json.dumps(found | {"shape": [10**15]}))
+    found = json.loads((path / "zarr.json").read_text(encoding="utf-8"))
+    (path / "zarr.json").write_text(json.dumps(found | {"shape": [10**15]}), encoding="utf-8")
     code, out, err = run("show", path)
     assert (code, err) == (0, "")
     assert out.startswith("[0. 0. 0. ... 0. 0. 0.]\n")

@@ -58,6 +58,7 @@ def test_diff_takes_what_the_pipe_says_of_itself(dump: Path, tmp_path: Path, exp
         assert b"equal" in done.stdout or command[0] == "explore"
 
 
+@pytest.mark.skipif(os.name == "nt", reason="pipes are others there")
 def test_a_pipe_is_read_no_further_than_its_shape(tmp_path: Path) -> None:
     """It may never end."""
     command = f"{sys.executable} -m strided convert - 'u8[1000]' {tmp_path}/x.npy < <(cat /dev/zero)"
@@ -82,7 +83,9 @@ def test_a_file_on_standard_input_says_what_it_is(
 ) -> None:
     np.savez(tmp_path / "x.npz", w=expected().astype(np.float32))
     sd.write_snapshot(tmp_path / "x.pb", [np.arange(3)])
-    (tmp_path / "x.txt").write_text("HloModule m\n\nENTRY e {\n  ROOT p = f32[2]{0} parameter(0)\n}\n")
+    (tmp_path / "x.txt").write_text(
+        "HloModule m\n\nENTRY e {\n  ROOT p = f32[2]{0} parameter(0)\n}\n", encoding="utf-8"
+    )
     found = {}
     for path in (dump, tmp_path / "x.npz", tmp_path / "x.pb", tmp_path / "x.txt"):
         with path.open("rb") as file:
@@ -117,6 +120,7 @@ def test_bytes_neither_go_to_a_terminal_nor_come_from_one(arguments: tuple[str, 
     assert [p.name for p in dump.parent.iterdir()] == ["dump.bin"]
 
 
+@pytest.mark.skipif(os.name == "nt", reason="pipes are others there")
 def test_a_pipe_that_is_closed_early(tmp_path: Path) -> None:
     source = tmp_path / "x.bin"
     source.write_bytes(bytes(1 << 20))

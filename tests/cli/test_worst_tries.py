@@ -179,17 +179,19 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in ("x.npy", "y.npy"):
         np.save(name, expected().astype(np.float32))
     (tmp_path / "x.npy.gz").write_bytes(gzip.compress((tmp_path / "x.npy").read_bytes()))
-    (tmp_path / "x.csv").write_text("1,2\n3,4\n")
+    (tmp_path / "x.csv").write_text("1,2\n3,4\n", encoding="utf-8")
     (tmp_path / "empty.bin").touch()
     (tmp_path / "empty.bin.gz").write_bytes(gzip.compress(b""))
     (tmp_path / "twice.bin.gz").write_bytes(gzip.compress(b"") * 2)
     (tmp_path / "header.gz").write_bytes(gzip.compress(b"")[:10])
     (tmp_path / "more.gz").write_bytes(gzip.compress(b"HloModule m") + b"more")
-    (tmp_path / "m.txt").write_text("HloModule m\n\nENTRY main {\n  ROOT p = f32[3]{0} parameter(0)\n}\n")
-    module = (tmp_path / "m.txt").read_text()
-    (tmp_path / "two.txt").write_text(f"{module}\n{module.replace('HloModule m', 'HloModule n')}")
+    (tmp_path / "m.txt").write_text(
+        "HloModule m\n\nENTRY main {\n  ROOT p = f32[3]{0} parameter(0)\n}\n", encoding="utf-8"
+    )
+    module = (tmp_path / "m.txt").read_text(encoding="utf-8")
+    (tmp_path / "two.txt").write_text(f"{module}\n{module.replace('HloModule m', 'HloModule n')}", encoding="utf-8")
     shutil.copy(paths.DATA / "memory" / "hbm_tpu7x_temps.txt", "log.txt")
-    (tmp_path / "utf16.txt").write_text((tmp_path / "m.txt").read_text(), "utf-16")
+    (tmp_path / "utf16.txt").write_text((tmp_path / "m.txt").read_text(encoding="utf-8"), "utf-16")
     np.save("words.npy", ["a", "b"])
     snapshot = next((paths.DATA / "snapshots" / "programs" / "col_major_2d").glob("*.snapshot.*.pb"))
     (tmp_path / "f.snapshot.1.pb").write_bytes(snapshot.read_bytes()[:1000])
@@ -307,6 +309,11 @@ def test_a_drive_that_is_not_there_is_not_searched_for_ever(path: str, monkeypat
     monkeypatch.setattr(os.path, "dirname", dirname)
     monkeypatch.setattr(os.path, "lexists", lambda _: False)
     assert run._nearby(path) == ""
+
+
+def test_either_separator_of_windows_ends_the_name_of_a_file(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "sep", "\\")
+    assert run._nearby("x.npy/w") == "; an array in a file is named as in x.npy:w"
 
 
 @pytest.mark.skipif(os.name == "nt", reason="streams are closed by other means there")

@@ -493,7 +493,7 @@ def chunked(path: Path, values: np.ndarray, chunk: tuple[int, int]) -> Any:
         "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": chunk}}, "fill_value": 0,
         "codecs": [{"name": "bytes", "configuration": {"endian": "little"}}], "attributes": {},
     }  # fmt: skip
-    (path / "zarr.json").write_text(json.dumps(found))
+    (path / "zarr.json").write_text(json.dumps(found), encoding="utf-8")
     return sd.open(path)
 
 

@@ -89,7 +89,7 @@ def test_different_arrays(folder: Path, capsys: pytest.CaptureFixture[str], oper
     code, out, _ = run(capsys, *operands, "--json", "--top", "2", "--svg", "map.svg")
     assert code == 1
     assert len(json.loads(out)["mismatches"]) == 2
-    assert (folder / "map.svg").read_text().startswith("<svg")
+    assert (folder / "map.svg").read_text(encoding="utf-8").startswith("<svg")
     code, out, error = run(capsys, *operands, "--svg", "map.svg")
     assert (code, "mismatches" in out, "--force overwrites it" in error) == (2, True, True)
     assert run(capsys, *operands, "--svg", "map.svg", "--force")[2] == ""

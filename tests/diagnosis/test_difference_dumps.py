@@ -53,7 +53,7 @@ def test_folders_without_programs_are_not_called_equal(
     empty = [tmp_path / "empty", tmp_path / "other"]
     for folder in empty:
         folder.mkdir()
-        (folder / "notes.txt").write_text("none of XLA's")
+        (folder / "notes.txt").write_text("none of XLA's", encoding="utf-8")
     with pytest.raises(DumpError, match=r"nothing to compare: neither .*empty nor .*other holds a program"):
         compared(empty)
     with pytest.raises(SystemExit) as ended:
@@ -108,9 +108,9 @@ def test_modules_that_differ(folders: list[Path]) -> None:
     for folder in folders:
         (folder / MODULE).with_suffix(".hlo.pb").unlink()  # it would be read rather than the text
     path = folders[1] / MODULE
-    text = path.read_text()
+    text = path.read_text(encoding="utf-8")
     assert "f32[6,6]{1,0} copy" in text
-    path.write_text(text.replace("f32[6,6]{1,0} copy", "f32[6,6]{0,1} copy"))
+    path.write_text(text.replace("f32[6,6]{1,0} copy", "f32[6,6]{0,1} copy"), encoding="utf-8")
     how = compared(folders).modules["jit_prog_while_loop"]
     assert "differ, first in the shape of copy" in how
     assert "f32[6,6]{1,0} in a, f32[6,6]{0,1} in b" in how
@@ -120,9 +120,9 @@ def test_modules_that_differ(folders: list[Path]) -> None:
 def test_origins_do_not_count(folders: list[Path]) -> None:
     changed = 0
     for path in folders[1].glob("*while_loop*.txt"):
-        text = path.read_text()
+        text = path.read_text(encoding="utf-8")
         changed += "op_name=" in text
-        path.write_text(text.replace('op_name="', 'op_name="other/'))
+        path.write_text(text.replace('op_name="', 'op_name="other/'), encoding="utf-8")
     assert changed
     assert compared(folders).equal
 

@@ -238,7 +238,7 @@ def test_files_that_cannot_be_expanded_do_not_hide_the_others(folder):
 
 
 def test_a_printed_dump_names_what_there_is(dump, folder):
-    (folder / "notes.json").write_text("{}")
+    (folder / "notes.json").write_text("{}", encoding="utf-8")
     (folder / "raw.bin").write_bytes(bytes(range(256)))
     (folder / "module_0000.jit_prog_while_loop").mkdir()
     shown = str(open_dump(folder))
@@ -252,7 +252,7 @@ def test_a_printed_dump_names_what_there_is(dump, folder):
 def test_modules_without_a_name_or_number_join_their_program(tmp_path):
     for number, name in ((1, "f.before_optimizations"), (2, "cpu_after_optimizations")):
         text = f"HloModule f\n\nENTRY e {{\n  ROOT c = f32[] constant({number})\n}}\n"
-        (tmp_path / f"module_0007.{name}.txt").write_text(text)
+        (tmp_path / f"module_0007.{name}.txt").write_text(text, encoding="utf-8")
     (tmp_path / "module_f.execution_0000.hlo_snapshot.pb").write_bytes(b"")
     (program,) = open_dump(tmp_path).programs
     assert (program.name, program.number, len(program.files)) == ("f", 7, 3)

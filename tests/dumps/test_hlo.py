@@ -223,7 +223,7 @@ def test_an_operand_that_nobody_defines_is_refused_by_name() -> None:
 def test_anything_that_holds_a_module_is_opened(tmp_path: Path) -> None:
     text, data = text_of("donated_aliases"), proto_of("donated_aliases")
     plain, packed = tmp_path / "m.txt", tmp_path / "m.hlo.pb.gz"
-    plain.write_text(text)
+    plain.write_text(text, encoding="utf-8")
     packed.write_bytes(gzip.compress(data))
     names = [i.name for i in read_hlo(text).instructions]
     for source in (
@@ -274,7 +274,7 @@ def test_garbage_ends_in_a_dump_error(source: str | bytes) -> None:
 
 def test_errors_name_the_file(tmp_path: Path) -> None:
     path = tmp_path / "m.txt"
-    path.write_text("words")
+    path.write_text("words", encoding="utf-8")
     with pytest.raises(sd.DumpError, match=r"m\.txt, line 1, column 1: no HLO computation"):
         read_hlo(path)
     path.write_bytes(b"\x0a\x01\x00\x12")

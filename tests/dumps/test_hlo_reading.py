@@ -477,7 +477,7 @@ module @jit_f attributes {mhlo.num_partitions = 1 : i32} {
 
 @pytest.mark.parametrize("read", [read_hlo, sd.memory_report])
 def test_stablehlo_is_refused_with_what_gives_hlo(read, tmp_path):
-    (tmp_path / "f.mlir").write_text(STABLEHLO)
+    (tmp_path / "f.mlir").write_text(STABLEHLO, encoding="utf-8")
     (tmp_path / "f.mlirbc").write_bytes(b"ML\xefR\rStableHLO_v1.0.0\0" + bytes(range(256)))
     for source in (STABLEHLO, tmp_path / "f.mlir"):
         with pytest.raises(sd.DumpError, match=r"this is StableHLO or other MLIR, not HLO: .*compile\(\).as_text\(\)"):

@@ -24,7 +24,7 @@ from tests import paths
 from tests.steps import check_linear
 from tests.strategies import damaged
 
-CASES = json.loads((paths.DATA / "snapshots/shape_protos.json").read_text())
+CASES = json.loads((paths.DATA / "snapshots/shape_protos.json").read_text(encoding="utf-8"))
 VALID = [case for case in CASES if case["valid"]]
 INVALID = [case for case in CASES if not case["valid"]]
 

@@ -28,8 +28,8 @@ from tests.steps import check_linear
 from tests.thinned import thinned
 
 DATA = paths.DATA / "sharding"
-TEXTS = json.loads((DATA / "sharding_text_cases.json").read_text())
-CASES = json.loads((DATA / "sharding_cases.json").read_text())
+TEXTS = json.loads((DATA / "sharding_text_cases.json").read_text(encoding="utf-8"))
+CASES = json.loads((DATA / "sharding_cases.json").read_text(encoding="utf-8"))
 RECORDED = json.loads(gzip.decompress((DATA / "recorded.json.gz").read_bytes()))
 
 #: XLA's parser takes these, its verifier refuses what they say; we refuse them at once.
@@ -118,7 +118,9 @@ def test_recorded_protos_say_the_same_as_their_texts():
         check_proto(sharding)
 
 
-@pytest.mark.parametrize(("text", "whole", "local"), json.loads((DATA / "partitioned.json").read_text()))
+@pytest.mark.parametrize(
+    ("text", "whole", "local"), json.loads((DATA / "partitioned.json").read_text(encoding="utf-8"))
+)
 def test_shard_shapes_are_those_of_xlas_partitioner(text, whole, local):
     assert list(Sharding.parse(text).shard_shape(whole)) == local
 

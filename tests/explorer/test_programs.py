@@ -418,7 +418,9 @@ def every_kind(tmp_path: Path, folders: list[Path]) -> dict[str, Page]:
         module = sd.read_hlo(text)
     except sd.DumpError:
         module = sd.read_hlo(text.replace(f"HloModule {HOSTILE}", "HloModule m"))
-    exhausted = (paths.DATA / "memory" / "hbm_train_step_v4.txt").read_text().replace("jit__lambda", HOSTILE)
+    exhausted = (
+        (paths.DATA / "memory" / "hbm_train_step_v4.txt").read_text(encoding="utf-8").replace("jit__lambda", HOSTILE)
+    )
     dumps = [sd.open_dump(folder) for folder in hostile]
     return {
         "module": explore(module),

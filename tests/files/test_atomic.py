@@ -252,7 +252,7 @@ def test_file_systems_without_hard_links(tmp_path: Path, way: str, monkeypatch: 
 _WRITER = """
 import os, sys, time
 if sys.argv[2] == "named":
-    del os.O_TMPFILE
+    vars(os).pop("O_TMPFILE", None)
 from strided.files import atomic
 
 place = sys.argv[3]
@@ -301,7 +301,7 @@ os.rename = renamed
 with atomic.replaced_folder(sys.argv[1]) as folder:
     stop("begun")
     os.mkdir(f"{folder}/inner")
-    with open(f"{folder}/inner/file", "w") as file:
+    with open(f"{folder}/inner/file", "w", encoding="utf-8") as file:
         file.write("new")
     stop("written")
 """
@@ -345,14 +345,14 @@ def test_a_killed_writer_leaves_the_old_file_or_the_new_one(way: str, place: str
 def test_what_a_killed_writer_of_a_folder_leaves_is_removed(place: str, tmp_path: Path) -> None:
     target = tmp_path / "x"
     (target / "inner").mkdir(parents=True)
-    (target / "inner" / "file").write_text("old")
+    (target / "inner" / "file").write_text("old", encoding="utf-8")
     process = subprocess.Popen([sys.executable, "-c", _FOLDER_WRITER, str(target), place], stdout=subprocess.PIPE)
     assert process.stdout is not None
     assert process.stdout.readline() == b"there\n"
     before = names(tmp_path)
     sweep.cache_clear()
     with replaced_folder(tmp_path / "other") as folder:
-        Path(folder, "file").write_text("other")
+        Path(folder, "file").write_text("other", encoding="utf-8")
     if not place.endswith("2"):  # then only the earlier folder is left, which nobody needs
         assert names(tmp_path) == sorted([*before, "other"]), "the living are left alone"
     process.send_signal(signal.SIGKILL)
@@ -361,7 +361,7 @@ def test_what_a_killed_writer_of_a_folder_leaves_is_removed(place: str, tmp_path
     with replaced(tmp_path / "more") as file:
         file.write(b"more")
     left = [name for name in names(tmp_path) if name not in ("other", "more")]
-    kept = {name: (tmp_path / name / "inner" / "file").read_text() for name in left}
+    kept = {name: (tmp_path / name / "inner" / "file").read_text(encoding="utf-8") for name in left}
     if place in ("after rename 0", "after rename 1"):  # between the two renames, and before the third
         old = kept.pop(next(name for name in left if name.endswith(".old")))
         assert old == "old"
@@ -460,17 +460,17 @@ def test_what_comes_to_lie_where_a_folder_is_written_stays(
 
     def write() -> None:
         with replaced_folder(target, overwrite=False) as folder:
-            Path(folder, "file").write_text("ours")
+            Path(folder, "file").write_text("ours", encoding="utf-8")
             if is_folder:
                 target.mkdir()
-            other.write_text("theirs")
+            other.write_text("theirs", encoding="utf-8")
             if not seen:
                 monkeypatch.setattr(os.path, "lexists", lambda path: False)
 
     with pytest.raises(FileExistsError) as found:
         write()
     assert found.value.filename == str(target)
-    assert other.read_text() == "theirs"
+    assert other.read_text(encoding="utf-8") == "theirs"
     assert names(tmp_path) == ["x"]
 
 
@@ -478,9 +478,9 @@ def test_a_folder_takes_its_place_when_it_is_complete(tmp_path: Path, monkeypatc
     target = tmp_path / "x"
     for content in ("first", "second"):
         with replaced_folder(target) as folder:
-            Path(folder, "file").write_text(content)
+            Path(folder, "file").write_text(content, encoding="utf-8")
             assert target.exists() == (content == "second")
-        assert (target / "file").read_text() == content
+        assert (target / "file").read_text(encoding="utf-8") == content
         assert names(tmp_path) == ["x"]
     with pytest.raises(FileExistsError), replaced_folder(target, overwrite=False):
         pass
@@ -493,14 +493,14 @@ def test_a_folder_takes_its_place_when_it_is_complete(tmp_path: Path, monkeypatc
     rename = os.rename
 
     def interrupted(source: str, place: str) -> None:
-        if place == str(target) and "second" not in Path(source, "file").read_text():
+        if place == str(target) and "second" not in Path(source, "file").read_text(encoding="utf-8"):
             raise KeyboardInterrupt  # when the old folder has gone, and the new one has not come
         rename(source, place)
 
     monkeypatch.setattr(os, "rename", interrupted)
     with pytest.raises(KeyboardInterrupt), replaced_folder(target) as folder:
-        Path(folder, "file").write_text("third")
-    assert (target / "file").read_text() == "second"
+        Path(folder, "file").write_text("third", encoding="utf-8")
+    assert (target / "file").read_text(encoding="utf-8") == "second"
     assert names(tmp_path) == ["x"]
 
 

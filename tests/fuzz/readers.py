@@ -118,12 +118,15 @@ def read_shape_proto(data: bytes) -> None:
 
 
 def shape_seeds() -> list[bytes]:
-    cases = json.loads((DATA / "xla" / "shape_text_cases.json").read_text())
+    cases = json.loads((DATA / "xla" / "shape_text_cases.json").read_text(encoding="utf-8"))
     return [case["input"].encode("utf-8", "surrogateescape") for case in cases]
 
 
 def shape_proto_seeds() -> list[bytes]:
-    return [bytes.fromhex(one) for one in _hexes(json.loads((DATA / "snapshots" / "shape_protos.json").read_text()))]
+    return [
+        bytes.fromhex(one)
+        for one in _hexes(json.loads((DATA / "snapshots" / "shape_protos.json").read_text(encoding="utf-8")))
+    ]
 
 
 def _hexes(value: Any) -> Iterator[str]:
@@ -310,7 +313,7 @@ def read_sharding_proto(data: bytes) -> None:
 def sharding_text_seeds() -> list[bytes]:
     return [
         case["text"].encode()
-        for case in _texts(json.loads((DATA / "sharding" / "sharding_text_cases.json").read_text()))
+        for case in _texts(json.loads((DATA / "sharding" / "sharding_text_cases.json").read_text(encoding="utf-8")))
     ]
 
 

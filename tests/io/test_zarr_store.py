@@ -190,8 +190,8 @@ def test_other_metadata(changed: dict[str, Any], error: type[Exception], words: 
     path = tmp_path / "x.zarr"
     write(path, x=VALUES)
     file = path / "zarr.json"
-    found = {"attributes": {"xla_element_type": "f32"}} | json.loads(file.read_text())
-    file.write_text(json.dumps(found | {"attributes": {"xla_element_type": "f32"}} | changed))
+    found = {"attributes": {"xla_element_type": "f32"}} | json.loads(file.read_text(encoding="utf-8"))
+    file.write_text(json.dumps(found | {"attributes": {"xla_element_type": "f32"}} | changed), encoding="utf-8")
     with pytest.raises(error, match=words):
         sd.open(path)
 
@@ -201,12 +201,12 @@ def test_what_is_no_store(tmp_path: Path) -> None:
     path.mkdir()
     with pytest.raises(OSError, match="no zarr store"):
         sd.convert_file(_npy(tmp_path), None, path)
-    (path / ".zgroup").write_text("{}")
+    (path / ".zgroup").write_text("{}", encoding="utf-8")
     with pytest.raises(sd.UnsupportedError, match="version 2"):
         sd.open(path)
     shutil.rmtree(path)
     path.mkdir()
-    (path / "zarr.json").write_text("{")
+    (path / "zarr.json").write_text("{", encoding="utf-8")
     with pytest.raises(sd.DumpError, match="damaged metadata"):
         sd.open(path)
 
@@ -259,9 +259,9 @@ def test_a_chunk_that_is_read_is_not_mapped(tmp_path: Path) -> None:
 
 def changed_metadata(path: Path, **changes: Any) -> None:
     """Metadata of an array with other entries, or without those that are None."""
-    found = json.loads((path / "zarr.json").read_text())
+    found = json.loads((path / "zarr.json").read_text(encoding="utf-8"))
     found = {name: value for name, value in (found | changes).items() if value is not None}
-    (path / "zarr.json").write_text(json.dumps(found))
+    (path / "zarr.json").write_text(json.dumps(found), encoding="utf-8")
 
 
 def test_attributes_are_optional(tmp_path: Path) -> None:

@@ -23,6 +23,8 @@ from tests import paths
 from tests.thinned import thinned
 
 fcntl = pytest.importorskip("fcntl")
+#: Other systems have limits of address space that they do not keep, and do not say how much of it is in use.
+limited = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="limits memory as Linux does it")
 
 #: What processes begin with: `read()` asks for the kernel `copy` and checks what NumPy makes of it meanwhile.
 _BEGIN = """
@@ -300,6 +302,7 @@ def test_nothing_is_left_when_the_process_ends(end: str, folder: Path, lock: int
     assert not list(folder.glob("*.nbc*"))
 
 
+@limited
 @pytest.mark.slow
 def test_a_process_that_has_little_memory_left_is_not_ended(folder: Path, lock: int) -> None:
     code = """
@@ -317,6 +320,7 @@ print(flush=True)
     assert "MB of address space are left" in said(running)
 
 
+@limited
 def test_where_little_memory_is_left_no_process_is_started(folder: Path, lock: int) -> None:
     code = """
 import resource
@@ -327,6 +331,7 @@ resource.setrlimit(resource.RLIMIT_AS, (used + (20 << 20), -1))
     assert re.fullmatch(r"\d+ MB of address space are left \(ulimit -v\)\n", said(process(code + _ASK_ANOTHER, folder)))
 
 
+@limited
 @pytest.mark.slow
 def test_no_process_is_started_that_would_find_too_little_memory(folder: Path, lock: int) -> None:
     code = """
@@ -342,7 +347,7 @@ resource.setrlimit(resource.RLIMIT_AS, (1000 << 20, -1))
 def test_code_of_another_version_is_not_taken(folder: Path, tmp_path: Path) -> None:
     """The package is upgraded while a process runs: what the new one compiles is not for this one."""
     paths.copy_of_package(tmp_path)
-    with open(tmp_path / "strided/kernels/contiguous.py", "a") as file:
+    with open(tmp_path / "strided/kernels/contiguous.py", "a", encoding="utf-8") as file:
         file.write("# A new version.\n")
     code = f"""
 kernels.kernel_of("fill")
@@ -434,7 +439,7 @@ def test_on_a_full_disk_kernels_are_handed_over_all_the_same(folder: Path) -> No
 
 @pytest.mark.slow
 def test_what_else_the_process_prints_does_not_matter(folder: Path, tmp_path: Path) -> None:
-    (tmp_path / "sitecustomize.py").write_text("print('hello')")
+    (tmp_path / "sitecustomize.py").write_text("print('hello')", encoding="utf-8")
     assert ": 1" in said(process(_HITS, folder, PYTHONPATH=f"{tmp_path}{os.pathsep}{paths.ROOT}")).splitlines()[1]
 
 

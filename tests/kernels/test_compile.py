@@ -113,10 +113,10 @@ for name in ("encode_varints", "copy", "fill"):
     assert hits() == ["0", "0", "0"]
     package = package.rename(tmp_path / "after")
     for name in ("kernels/contiguous.py", "planning/plan.py", "kernels/__init__.py"):
-        with open(package / "strided" / name, "a") as file:
+        with open(package / "strided" / name, "a", encoding="utf-8") as file:
             file.write("# A new version.\n")
     assert hits() == ["1", "0", "0"]
-    with open(package / "strided/kernels/simd_bytes.py", "a") as file:
+    with open(package / "strided/kernels/simd_bytes.py", "a", encoding="utf-8") as file:
         file.write("# What two of them import.\n")
     assert hits() == ["1", "0", "0"]
 
@@ -136,7 +136,7 @@ import strided
 from strided import kernels
 kernels.kernel_of("copy")
 for name in ("contiguous", "simd_bytes"):
-    with open(Path(strided.__file__).with_name("kernels") / f"{{name}}.py", "a") as file:
+    with open(Path(strided.__file__).with_name("kernels") / f"{{name}}.py", "a", encoding="utf-8") as file:
         file.write("# A new version.\\n")
 {show}
 """

@@ -50,7 +50,8 @@ def test_a_buffer_that_expands_too_much_fails(run: Run, tmp_path: Path) -> None:
 def test_a_limit_of_what_no_buffer_is_listed_for_is_no_limit_that_holds(run: Run, tmp_path: Path) -> None:
     path = tmp_path / "error.txt"
     path.write_text(
-        "Ran out of memory in memory space hbm. Used 15.79G of 8.00G hbm. Exceeded hbm capacity by 7.79G.\n"
+        "Ran out of memory in memory space hbm. Used 15.79G of 8.00G hbm. Exceeded hbm capacity by 7.79G.\n",
+        encoding="utf-8",
     )
     assert run(path)[0] == 0
     code, out, err = run(path, "--max-expansion", "1.5")
@@ -98,7 +99,10 @@ def test_a_space_of_another_type_is_refused(space: Any) -> None:
 
 def test_hlo_takes_names_of_spaces(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "f.hlo.txt"
-    path.write_text("HloModule f\n\nENTRY e {\n  x = f32[3]{0:S(1)} parameter(0)\n  ROOT y = f32[3]{0} copy(x)\n}\n")
+    path.write_text(
+        "HloModule f\n\nENTRY e {\n  x = f32[3]{0:S(1)} parameter(0)\n  ROOT y = f32[3]{0} copy(x)\n}\n",
+        encoding="utf-8",
+    )
     for space, name in {"vmem": "x", "VMEM": "x", "1": "x", "hbm": "y", "0": "y"}.items():
         with pytest.raises(SystemExit):
             cli.main(["hlo", str(path), "--space", space, "--json"])

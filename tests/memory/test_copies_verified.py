@@ -157,9 +157,9 @@ ENTRY e {
 def dump(tmp_path: Path) -> Path:
     """A dump of the table's program; the module after optimizations."""
     recorded = case("table")
-    (tmp_path / "module_0000.jit_table.before_optimizations.txt").write_text(recorded["before"])
+    (tmp_path / "module_0000.jit_table.before_optimizations.txt").write_text(recorded["before"], encoding="utf-8")
     path = tmp_path / "module_0000.jit_table.after_optimizations.txt"
-    path.write_text(compiled_as(recorded))
+    path.write_text(compiled_as(recorded), encoding="utf-8")
     return path
 
 

@@ -44,7 +44,7 @@ def test_padding_is_at_most_what_a_text_leaves_room_for(path: Path, tmp_path: Pa
     whole, seen = sd.memory_report(path), 0
     for k in range(len(lines)):
         copy = tmp_path / "cut.txt"
-        copy.write_text("".join([*lines[:k], *lines[k + 1 :]]))
+        copy.write_text("".join([*lines[:k], *lines[k + 1 :]]), encoding="utf-8")
         try:
             cut = sd.memory_report(copy)
         except sd.DumpError:

@@ -130,8 +130,8 @@ def test_the_report_of_xla_for_other_devices_is_no_damage(tmp_path: Path) -> Non
     usage = "Total bytes used: 16 (16B)\n\nAllocations sorted by size:\n\n"
     held = "allocation 0: size 16, parameter 0, shape |f32[4]| at ShapeIndex {}:\n"
     held += " value: <1 x @0> (size=16,offset=0): f32[4]{0}\n"
-    (tmp_path / f"{stem}-memory-usage-report.txt").write_text(usage)
-    (tmp_path / f"{stem}-buffer-assignment.txt").write_text(f"BufferAssignment:\n{held}")
+    (tmp_path / f"{stem}-memory-usage-report.txt").write_text(usage, encoding="utf-8")
+    (tmp_path / f"{stem}-buffer-assignment.txt").write_text(f"BufferAssignment:\n{held}", encoding="utf-8")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert sd.memory_report(tmp_path).total_bytes == 16
@@ -474,7 +474,7 @@ def test_halves_of_a_character_are_one() -> None:
 
 
 def test_a_message_that_was_cut_has_not_the_figures_of_the_next() -> None:
-    whole = (MEMORY / "vmem_scoped_limit_v6e.txt").read_text()
+    whole = (MEMORY / "vmem_scoped_limit_v6e.txt").read_text(encoding="utf-8")
     start = whole.index("Ran out")
     cut = whole[start : whole.index("Scoped allocation")].replace("%fusion =", "%other =")
     assert "%other" in cut

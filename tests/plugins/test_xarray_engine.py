@@ -133,7 +133,8 @@ def test_unreadable_arrays_can_be_dropped(tmp_path: Path) -> None:
     assert list(found) == ["a"]
     write_arrays({"a": VALUES, "b": VALUES}, tmp_path / "x.zarr", None, overwrite=False)
     (tmp_path / "x.zarr" / "b" / "zarr.json").write_text(
-        (tmp_path / "x.zarr" / "b" / "zarr.json").read_text().replace('"float32"', '"string"')
+        (tmp_path / "x.zarr" / "b" / "zarr.json").read_text(encoding="utf-8").replace('"float32"', '"string"'),
+        encoding="utf-8",
     )
     found = xr.open_dataset(tmp_path / "x.zarr", engine="strided", drop_variables="b")
     assert np.array_equal(found["a"], VALUES)

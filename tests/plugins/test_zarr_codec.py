@@ -83,7 +83,7 @@ def test_a_chunk_that_has_not_exactly_its_size_is_refused(size: int, tmp_path: P
 
 def test_the_metadata_names_the_codec(tmp_path: Path) -> None:
     create(tmp_path, np.zeros((8, 8), np.uint16), (8, 8), XlaLayoutCodec(layout=TILED, element_type="bf16"))
-    codecs = json.loads((tmp_path / "zarr.json").read_text())["codecs"]
+    codecs = json.loads((tmp_path / "zarr.json").read_text(encoding="utf-8"))["codecs"]
     assert codecs == [{"name": NAME, "configuration": {"layout": TILED, "element_type": "bf16"}}]
     found = XlaLayoutCodec.from_dict(codecs[0])
     assert found == XlaLayoutCodec(layout=TILED, element_type="bf16")

@@ -32,9 +32,9 @@ _PROGRAM = "try:\n    import strided\nexcept KeyboardInterrupt:\n    print('caug
 def test_ctrl_c_during_the_import(
     arguments: list[str], handler: str, code: int, out: str, err: str, tmp_path: Path
 ) -> None:
-    (tmp_path / "numpy.py").write_text(_NUMPY)
-    (tmp_path / "strided").write_text(_SCRIPT)
-    (tmp_path / "program").write_text(_PROGRAM)
+    (tmp_path / "numpy.py").write_text(_NUMPY, encoding="utf-8")
+    (tmp_path / "strided").write_text(_SCRIPT, encoding="utf-8")
+    (tmp_path / "program").write_text(_PROGRAM, encoding="utf-8")
     environment = os.environ | {"PYTHONPATH": os.pathsep.join((str(tmp_path), str(Path(strided.__file__).parents[1])))}
     done = subprocess.run(
         [sys.executable, *arguments],
@@ -53,7 +53,7 @@ def test_ctrl_c_during_the_import(
 
 def test_the_import_gives_ctrl_c_its_usual_meaning_again(tmp_path: Path) -> None:
     (tmp_path / "strided").write_text(
-        "import signal, strided\nprint(signal.getsignal(2) is signal.default_int_handler)\n"
+        "import signal, strided\nprint(signal.getsignal(2) is signal.default_int_handler)\n", encoding="utf-8"
     )
     environment = os.environ | {"PYTHONPATH": str(Path(strided.__file__).parents[1])}
     done = subprocess.run(

@@ -71,12 +71,12 @@ class TestContainers:
     @staticmethod
     def quota(tmp_path: Path, membership: str, files: dict[str, str]) -> float | None:
         listed = tmp_path / "membership"
-        listed.write_text(membership)
+        listed.write_text(membership, encoding="utf-8")
         root = tmp_path / "root"
         for name, text in files.items():
             path = root / name
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text)
+            path.write_text(text, encoding="utf-8")
         return cpus.container_cpus(listed, root)
 
     def test_no_groups_grant_everything(self, tmp_path: Path) -> None:
