@@ -17,7 +17,7 @@ when they are first used, compiled kernels with the first large conversion.
 
 from __future__ import annotations
 
-from strided.runtime import starting as _starting  # isort: split
+from strided.runtime import early_interrupt as _early_interrupt  # isort: split
 
 import importlib
 import sys
@@ -174,4 +174,4 @@ def __dir__() -> list[str]:
     return list(__all__)
 
 
-_starting.done()
+_early_interrupt.done()

@@ -1,8 +1,8 @@
 """Everything that Numba compiles, and the only place that knows Numba.
 
 Importing this package loads nothing. `load` imports the module of a kernel, and with it Numba, which takes half a
-second, and takes the kernel from disk or compiles it. `wanted` does not wait: it has that done beside, while NumPy
-does the work.
+second, and takes the kernel from disk or compiles it. `wanted` does not wait: it has that done in the background,
+while NumPy does the work.
 
 Kernels take flat arrays of bytes, integers and tables of integers. They decide nothing but which of several
 ways with the same result they go, allocate nothing, raise nothing and release the GIL.
@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from strided.errors import StridedWarning, warn
-from strided.kernels import beside
+from strided.kernels import background
 from strided.runtime import limits
 
 _HOMES = {
@@ -84,7 +84,7 @@ def load(name: str, code: bytes = b"") -> Callable[..., Any]:
     """
     kernel = _loaded.get(name)
     if kernel is None:
-        with beside.undisturbed():
+        with background.undisturbed():
             kernel = _loaded[name] = kernel_of(name).compile(code=code)
     return kernel
 
@@ -95,7 +95,7 @@ def wanted(name: str) -> Callable[..., Any]:
     Raises
     ------
     NotCompiled
-        It is not, but is being compiled beside.
+        It is not, but is being compiled in the background.
     """
     if is_ready(name):
         return load(name)
@@ -119,12 +119,12 @@ def entries_of(names: Sequence[str]) -> list[tuple[int, int]]:
 
 
 def is_ready(name: str) -> bool:
-    """Whether `load` takes no time, or is to be waited for; else the kernel is compiled beside from now on."""
+    """Whether `load` takes no time, or is to be waited for; else it is compiled in the background from now on."""
     if name in _loaded:
         return True
     if limits.current.compile_first:
         # A finalizer or a signal's handler may convert in the thread that loads one: it cannot wait for itself.
-        return not beside.is_loading()
+        return not background.is_loading()
     if (error := _compiler.failed.pop(name, None)) is not None:
         warn(
             f"kernels cannot be compiled, so NumPy converts instead, several times as slowly: {error!r}", StridedWarning
@@ -135,7 +135,7 @@ def is_ready(name: str) -> bool:
 
 def kernel_of(name: str) -> Any:
     """The kernel of this name, perhaps not compiled."""
-    with beside.undisturbed():  # two threads that import Numba may each find half of it
+    with background.undisturbed():  # two threads that import Numba may each find half of it
         return getattr(importlib.import_module(f"strided.kernels.{HOMES[name]}"), name)
 
 
@@ -149,7 +149,7 @@ def is_loaded() -> bool:
     return "strided.kernels.compile" in sys.modules
 
 
-_compiler = beside.Compiler(load)
+_compiler = background.Compiler(load)
 atexit.register(lambda: _compiler.close())
 
 
@@ -157,7 +157,7 @@ def _forget_compiler() -> None:
     """In a forked child: the thread and the process belong to the parent."""
     global _compiler
     _compiler.leave_to_parent()
-    _compiler = beside.Compiler(load)
+    _compiler = background.Compiler(load)
 
 
 if hasattr(os, "register_at_fork"):

@@ -31,7 +31,7 @@ from numba.core import serialize
 from numba.core.compiler import CompileResult
 from numba.misc.appdirs import AppDirs
 
-from strided.kernels.beside import saving
+from strided.kernels.background import saving
 
 SWITCH = "STRIDED_CACHE"
 """Environment variable that turns the cache off where it is ``0``."""

@@ -19,13 +19,13 @@ def printed(program: str) -> str:
 
 @pytest.mark.parametrize(
     ("module", "call"),
-    [("strided.runtime.cpus", "strided.get_num_threads()"), ("logging", "strided.kernels.beside.undisturbed()")],
+    [("strided.runtime.cpus", "strided.get_num_threads()"), ("logging", "strided.kernels.background.undisturbed()")],
 )
 def test_forks_wait_while_another_thread_imports_what_conversions_need(module: str, call: str) -> None:
     """Python keeps the lock of a module that was being imported, so that the child waits for ever."""
     program = f"""
 import os, signal, sys, threading, time
-import strided, strided.kernels.beside
+import strided, strided.kernels.background
 
 class Slow:
     def find_spec(self, name, path=None, target=None):
@@ -61,7 +61,7 @@ def let_the_second_wait():
         time.sleep(0.2)
 
 os.register_at_fork(after_in_parent=let_the_second_wait)
-from strided.kernels import beside
+from strided.kernels import background
 
 def fork():
     child = os.fork()
@@ -69,11 +69,11 @@ def fork():
         os._exit(0)
     os.waitpid(child, 0)
 
-beside.undisturbed()
+background.undisturbed()
 first, second = threading.Thread(target=fork), threading.Thread(target=fork)
 first.start()
 first.join()
 second.join()
-print(beside.undisturbed().acquire(timeout=1))
+print(background.undisturbed().acquire(timeout=1))
 """
     assert printed(program) == "True\n"

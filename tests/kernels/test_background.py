@@ -1,4 +1,4 @@
-"""Kernels compiled beside: by a process that ends with its parent, whatever happens, and leaves nothing behind.
+"""Kernels compiled in the background: by a process that ends with its parent, whatever happens, and leaves nothing.
 
 The lock of a kernel is held by the test, so that its compilation lasts as long as the test wants.
 """
@@ -17,7 +17,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from strided.kernels import beside, kernel_of
+from strided.kernels import background, kernel_of
 from strided.kernels.compile import kernel
 from tests import paths
 from tests.thinned import thinned
@@ -122,7 +122,7 @@ print(len(said), *(str(each.message).partition(", ")[2].partition("instead, ")[2
 
 #: Asks another compiler for the kernel, and prints whether it starts a process, and why it failed.
 _ASK_ANOTHER = """
-another = kernels.beside.Compiler(kernels.load)
+another = kernels.background.Compiler(kernels.load)
 another._made_by = lambda command: print("started")
 another.ask("copy")
 until(lambda: another.failed)
@@ -212,11 +212,11 @@ def test_forks_wait_on_when_a_signal_comes(folder: Path) -> None:
     """Python forks whatever a handler raises meanwhile: the child would find half of Numba, and wait for the rest."""
     code = """
 import threading
-from strided.kernels import beside
+from strided.kernels import background
 loading, forked = threading.Event(), threading.Event()
 
 def load():
-    with beside.undisturbed():
+    with background.undisturbed():
         loading.set()
         time.sleep(1)
         print("loaded", not forked.is_set())
@@ -365,7 +365,7 @@ print(len(handed_over[-1]) > 1000, kernels.kernel_of("fill").compiled.stats.cach
 @pytest.mark.slow
 def test_a_compiler_that_hangs_is_killed_at_the_end(folder: Path, lock: int) -> None:
     code = """
-kernels.beside._END_SECONDS = 0.1
+kernels.background._END_SECONDS = 0.1
 until(compiling)
 os.kill(kernels._compiler._child.pid, signal.SIGSTOP)
 """
@@ -447,7 +447,7 @@ def test_an_isolated_process_has_an_isolated_one_compile(monkeypatch: pytest.Mon
     """Elsewhere, variables such as PYTHONPATH may lead to code that is not to be run."""
     for isolated, ignores, option in ((1, 1, "-I"), (0, 1, "-E"), (0, 0, "-P")):
         monkeypatch.setattr(sys, "flags", SimpleNamespace(isolated=isolated, ignore_environment=ignores))
-        command = beside._command("copy", None)
+        command = background._command("copy", None)
         assert command is not None
         assert command[1] == option
 
@@ -490,12 +490,12 @@ class Loader:
         self.loaded[name] = code
 
 
-def asked_for(load: Loader, made_by: list[bytes | Exception], names: str) -> tuple[beside.Compiler, list[str]]:
+def asked_for(load: Loader, made_by: list[bytes | Exception], names: str) -> tuple[background.Compiler, list[str]]:
     """A compiler that has done with some kernels, all asked for at once, and what it had processes compile.
 
     `made_by` is what each of these hands over.
     """
-    compiler, asked = beside.Compiler(load), list[str]()
+    compiler, asked = background.Compiler(load), list[str]()
 
     def made(command: list[str]) -> bytes:
         asked.append(command[command.index("-c") + 2])
@@ -526,7 +526,7 @@ def test_a_kernel_that_cannot_be_loaded_leaves_the_others() -> None:
 
 def test_what_a_process_handed_over_before_it_was_killed_is_taken() -> None:
     """And what it had not begun is compiled by another."""
-    load, killed = Loader(), beside._Ended("ended by signal 9", framed(b"8") + framed(b"16")[:9])
+    load, killed = Loader(), background._Ended("ended by signal 9", framed(b"8") + framed(b"16")[:9])
     compiler, asked = asked_for(load, [killed, framed(b"32", b"64")], "nest8 nest16 nest32 nest64")
     assert asked == ["nest8,nest16,nest32,nest64", "nest32,nest64"]
     assert load.loaded == {"nest8": b"8", "nest32": b"32", "nest64": b"64"}
@@ -553,7 +553,7 @@ def test_a_compiler_that_is_killed_is_not_tried_again(folder: Path, lock: int) -
 
 @pytest.mark.slow
 def test_of_several_processes_one_compiles(folder: Path, lock: int) -> None:
-    code = f"kernels.beside.compile_for_parent('copy', {str(folder)!r}, 1)"
+    code = f"kernels.background.compile_for_parent('copy', {str(folder)!r}, 1)"
     command = [sys.executable, "-c", f"from strided import kernels\n{code}"]
     with subprocess.Popen(command, cwd=paths.ROOT, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL) as waiting:
         usual = kernel_of("copy")
@@ -578,7 +578,7 @@ atexit.register(read)
 _STARTING = """
 import threading
 kernels._compiler.close()
-kernels._compiler = kernels.beside.Compiler(kernels.load)
+kernels._compiler = kernels.background.Compiler(kernels.load)
 sd.set_num_threads(1)
 start = threading.Thread.start
 tiled = sd.LayoutArray(np.zeros(1 << 22, np.uint8), "f32[1024,1024]{1,0:T(8,128)}")
@@ -643,7 +643,7 @@ print("done", tiled.to_numpy().all())
 def test_a_crash_is_told_by_its_exit_code_on_windows(code: int, is_crash: bool) -> None:
     """Where there are no signals. What only raises an exception can be tried in this process."""
     command = [sys.executable, "-c", f"import os; os.write(1, b'strided kernels:made'); os._exit({code})"]
-    compiler = beside.Compiler(lambda *_: None)
+    compiler = background.Compiler(lambda *_: None)
     if not is_crash:
         assert compiler._made_by(command) == b"made"
         return
@@ -655,5 +655,5 @@ def test_a_crash_is_told_by_its_exit_code_on_windows(code: int, is_crash: bool) 
 def test_no_lock_is_made_where_there_are_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """On Windows, where it could not be removed while it is open."""
     monkeypatch.setitem(sys.modules, "fcntl", None)
-    with beside._alone(tmp_path / "copy.lock"):
+    with background._alone(tmp_path / "copy.lock"):
         assert list(tmp_path.iterdir()) == []

@@ -1,4 +1,4 @@
-"""Kernels compiled beside what the process does, so that no conversion waits for a compiler.
+"""Kernels compiled in the background, so that no conversion waits for a compiler.
 
 A thread takes all kernels that are asked for. It loads Numba, and those from disk that are there; a process of its own
 compiles the others, one after the other, keeps them on disk and hands them over. (A thread that compiled would hold the
@@ -50,8 +50,8 @@ gc.disable()
 result = os.dup(1)
 os.dup2(2, 1)
 names, folder, *sys.path = sys.argv[1:]
-from strided.kernels import beside
-beside.compile_for_parent(names, folder, result)
+from strided.kernels import background
+background.compile_for_parent(names, folder, result)
 """
 #: Precedes what that process writes, since something may be printed before it runs what it was told to.
 _MARK = b"strided kernels:"
