@@ -31,10 +31,10 @@ from strided.cli.options import (
 )
 from strided.errors import UnsupportedError
 from strided.escape import visible
-from strided.files.atomic import naming_in_write_errors
+from strided.files.atomic import COPY_BYTES, naming_in_write_errors
 from strided.files.scratch import scratch_file
 from strided.io import convert_file
-from strided.io.write_values import write_at
+from strided.io.write_values import write_array
 from strided.layout import Layout
 from strided.layout.element_types import element_type as element_type_named
 from strided.layout.element_types import element_types_meant, is_builtin
@@ -219,7 +219,7 @@ def _write_to_standard_output(
     """Write to a nameless file first, because blocks are not written in order."""
     with scratch_file() as file:
         with naming_in_write_errors(tempfile.gettempdir()):
-            write_at(file, array, convert_file.result_shape(array, layout, element_type), 0, advance)
+            write_array(file, array, convert_file.result_shape(array, layout, element_type), 0, advance)
         file.seek(0)
-        shutil.copyfileobj(file, sys.stdout.buffer, 1 << 20)
+        shutil.copyfileobj(file, sys.stdout.buffer, COPY_BYTES)
         sys.stdout.buffer.flush()

@@ -55,7 +55,7 @@ from strided.layout.element_types import element_type_of_dtype
 @atol
 @ulp
 @click.option("--strict-nan", is_flag=True, help="NaN differs from NaN.")
-@click.option("--top", type=click.IntRange(0), default=10, metavar="N", help="List N mismatches (default: 10).")
+@click.option("--top", type=click.IntRange(0), default=10, show_default=True, metavar="N", help="Mismatches to list.")
 @svg
 @force
 @as_json

@@ -19,6 +19,7 @@ from strided.layout.element_types import is_builtin, known_element_type
 _BLOCK_ELEMENTS = 1 << 18
 #: Elements of the largest array that is printed as JSON, which is made as a whole.
 _MOST_JSON = 1 << 22
+#: Bars of a histogram, unless there are fewer integers.
 _BINS = 16
 
 

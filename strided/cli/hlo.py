@@ -43,7 +43,7 @@ def hlo(
     """Show the largest values of an HLO module.
 
     Their sizes are given with and without padding, after a line on the entry computation. Of a dump folder, the module
-    after optimisations; of one with several programs, their names. - is standard input.
+    after optimizations; of one with several programs, their names. - is standard input.
     """
     from strided.memory.memory_report import space_number
 

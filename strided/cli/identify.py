@@ -20,7 +20,7 @@ from strided.cli.operands import (
     ending,
     is_npy,
     mapped,
-    open_source,
+    open_operand,
     shaped,
     with_layout,
 )
@@ -95,7 +95,7 @@ def _buffer(name: str, offset: int, reading: Reading) -> tuple[Any, str | None]:
     if name != STANDARD and not os.path.isfile(name):
         array = with_layout(array_of([name], reading)[0], name)
     else:
-        given, label = open_source(name, reading.stack)
+        given, label = open_operand(name, reading.stack)
         file = expanded(given, label, reading.stack.enter_context(scratch_file()))
         found = None if offset else _array_in(file, label, reading.stack)
         if found is None:

@@ -72,7 +72,7 @@ def info(
     if gap and ranges is None:
         raise click.UsageError("--gap goes with --ranges")
     if shape is None:
-        raise click.UsageError("missing argument 'SHAPE'")
+        raise click.UsageError("Missing argument 'SHAPE'.")
     parsed = any_shape(shape) if generation is None else _on_tpu(shape, generation)
     if svg is not None:
         check_target(svg, (), ".svg")

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 @click.option(
     "--verify",
     is_flag=True,
-    help="Let libtpu's compiler try the cures; needs the module before optimisations, in the dump or beside it.",
+    help="Let libtpu's compiler try the cures; needs the module before optimizations, in the dump or beside it.",
 )
 @module_number
 @svg

@@ -20,7 +20,7 @@ from strided.arrays.layout_array import LayoutArray
 from strided.errors import BufferSizeError, StridedError, UnsupportedError
 from strided.files.atomic import refuse_same
 from strided.files.magic import HEAD_BYTES, NPY_MAGIC, Format, format_of
-from strided.files.regular import is_seekable, refuse_other
+from strided.files.regular import is_seekable, refuse_irregular
 from strided.io import file_array
 from strided.io.containers import chosen, hint, name_of, open_container, split_name
 from strided.io.zarr_store import ZarrArray, ZarrStore, is_zarr
@@ -128,7 +128,7 @@ class Reading:
             if not dump:
                 raise click.UsageError(f"{path} is a folder without arrays of a program; 'strided ls' lists its files")
             return Opened(path, dump, name)
-        file, label = open_source(path, self.stack)
+        file, label = open_operand(path, self.stack)
         if name is None and (shape is not None or self.offset or not is_seekable(file)):
             return self._raw(file, label, shape, otherwise)
         if (container := open_container(file, label)) is not None:
@@ -298,14 +298,14 @@ def statuses(sources: Sequence[str]) -> list[os.stat_result]:
     return found
 
 
-def open_source(name: str, stack: contextlib.ExitStack) -> tuple[BinaryIO, str]:
+def open_operand(name: str, stack: contextlib.ExitStack) -> tuple[BinaryIO, str]:
     """The open file, and its name in errors."""
     if name != STANDARD:
         if os.path.isdir(name):
             raise click.UsageError(f"{name} is a folder, where a file is expected; 'strided ls' lists what is in it")
         file = stack.enter_context(open(name, "rb"))
         if is_seekable(file):  # a pipe is read as it comes; a device has no size
-            refuse_other(file.fileno(), name)
+            refuse_irregular(file.fileno(), name)
         return file, name
     if sys.stdin is None:
         raise click.UsageError("standard input is closed: give a file, or pipe bytes in")

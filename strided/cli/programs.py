@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 import strided
-from strided.cli.operands import STANDARD, is_dump_folder, open_source, refuse_empty
+from strided.cli.operands import STANDARD, is_dump_folder, open_operand, refuse_empty
 from strided.errors import DumpError
 from strided.io.containers import chosen, split_name
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 def standard_input() -> bytes:
     """All of standard input. UsageError for a terminal, and for nothing at all."""
     with contextlib.ExitStack() as stack:
-        file, label = open_source(STANDARD, stack)
+        file, label = open_operand(STANDARD, stack)
         if not (content := file.read()):
             raise click.UsageError(f"{label} is empty")
         return content
@@ -60,7 +60,7 @@ def program_named(dump: Dump, name: str) -> Program | None:
 
 
 def module_of(program: Program | str | bytes, number: int | None = None) -> Module:
-    """The module of a program of a dump, after optimisations, if it is there; or in a file, that of a number."""
+    """The module of a program of a dump, after optimizations, if it is there; or in a file, that of a number."""
     if isinstance(program, (str, bytes)):
         return _module_in(program, number)
     module = program.latest_module

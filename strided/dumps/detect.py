@@ -136,7 +136,7 @@ def _is_instruction(line: bytes) -> bool:
 
 def _is_snapshot(view: View) -> bool:
     form = form_of(view)
-    # A module alone in field 1 is an HloProto; an unoptimised snapshot names its version or its partitions, too.
+    # A module alone in field 1 is an HloProto; an unoptimized snapshot names its version or its partitions, too.
     return form is not None and (form != UNOPTIMIZED or any(one.number != 1 for one in fields(view, form)))
 
 

@@ -16,7 +16,7 @@ from strided.escape import visible
 from strided.explorer.dumps import ArraysData, ProgramPart, dump_data, part_of_snapshot, parts_of
 from strided.explorer.layouts import layout_data
 from strided.explorer.modules import Layouts, module_data
-from strided.explorer.page import Page, assemble, packed
+from strided.explorer.page import Page, build_page, packed
 from strided.explorer.runs import difference_data, runs_data
 from strided.explorer.values import MOST_VALUES, SCALES, map_data, values_data
 from strided.inspect.describe import rows_of
@@ -144,7 +144,7 @@ def _of_array(target: Any, to: str | Layout | None) -> Page:
         data["layouts"].append(layout_data(other))
         plan = html.escape(str(plan_between(shape, other)))
         more = f"<section><h2>The conversion</h2><pre class='plan'>{plan}</pre></section>\n"
-    return assemble(str(shape), facts, "main", data, more)
+    return build_page(str(shape), facts, "main", data, more)
 
 
 def _of_module(module: Module) -> Page:
@@ -157,13 +157,13 @@ def _of_module(module: Module) -> Page:
     ]
     figures, sections = report_parts(memory_report(module), top=_MOST_BUFFERS)
     sections.append(layout_copies(module).section(_MOST_BUFFERS))
-    return assemble(module.name, facts + figures, "programs", {"module": module_data(module)}, _as_html(sections))
+    return build_page(module.name, facts + figures, "programs", {"module": module_data(module)}, _as_html(sections))
 
 
 def _of_report(report: MemoryReport) -> Page:
     """The page of a report: the memory at the peak, and its buffers with cures."""
     figures, sections = report_parts(report, top=_MOST_BUFFERS)
-    return assemble(report.module or "a program", figures, "programs", {}, _as_html(sections))
+    return build_page(report.module or "a program", figures, "programs", {}, _as_html(sections))
 
 
 def _of_programs(title: str, parts: list[ProgramPart], others: int = 0) -> Page:
@@ -181,7 +181,7 @@ def _of_programs(title: str, parts: list[ProgramPart], others: int = 0) -> Page:
         for number, part in enumerate(parts)
         if data["modules"][number] is not None
     )
-    return assemble(title, facts, "programs", data, more)
+    return build_page(title, facts, "programs", data, more)
 
 
 def _of_program(part: ProgramPart) -> str:
@@ -205,7 +205,7 @@ def _of_runs(found: DumpDifference) -> Page:
     facts += [("cannot be read", some(found.unread))] * bool(found.unread)
     facts += [("first to differ", found.first.name)] if found.first is not None else []
     facts += [("values", "none is in both: run with --xla_dump_hlo_snapshots")] * (not found.values + found.unread)
-    return assemble(f"{found.a.name} against {found.b.name}", facts, "programs", {"runs": packed(runs_data(found))})
+    return build_page(f"{found.a.name} against {found.b.name}", facts, "programs", {"runs": packed(runs_data(found))})
 
 
 def _of_difference(found: Difference, *arrays: Any) -> Page:
@@ -217,7 +217,7 @@ def _of_difference(found: Difference, *arrays: Any) -> Page:
         "difference": difference_data(found),
         "layouts": [None if place is None else layouts.data[place] for place in places],
     }
-    return assemble(f"{found.a} against {found.b}", [], "programs", {"runs": packed(content)})
+    return build_page(f"{found.a} against {found.b}", [], "programs", {"runs": packed(content)})
 
 
 def _heading(title: str) -> str:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from strided.arrays.layout_array import LayoutArray
-from strided.dumps.directory.programs import Program, RunArrays, reason_of
+from strided.dumps.directory.programs import Program, RunArrays, notes_of, numbered_places, reason_of
 from strided.dumps.hlo.module import Module
 from strided.dumps.snapshots.snapshot import Snapshot
 from strided.errors import DumpError, StridedError
@@ -70,8 +70,7 @@ def parts_of(programs: Sequence[Program]) -> Iterator[ProgramPart]:
     for program in programs:
         files = tuple((file.path.name, file.kind, file.size) for file in program.files)
         source = program.anew()
-        notes = [f"missing: {what} ({why})" for what, why in source.missing]
-        notes += [f"broken: {problem}" for problem in source.problems]
+        notes = notes_of(source)
         if id(program) not in largest:
             notes.append("its instructions are not in this page: explore it alone")
         yield ProgramPart(program.label, files, tuple(notes), source.arrays, source if id(program) in largest else None)
@@ -79,10 +78,10 @@ def parts_of(programs: Sequence[Program]) -> Iterator[ProgramPart]:
 
 def part_of_snapshot(snapshot: Snapshot) -> ProgramPart:
     """The program of one run."""
-    names = {f"argument{k}": (snapshot.arguments, k) for k in range(len(snapshot.arguments))}
+    names = numbered_places("argument", snapshot.arguments)
     notes = []
     try:
-        names |= {f"result{k}": (snapshot.results, k) for k in range(len(snapshot.results))}
+        names |= numbered_places("result", snapshot.results)
     except DumpError as error:
         notes.append(f"missing: results ({reason_of(error)})")
     return ProgramPart(snapshot.module_name or "a program", (), tuple(notes), RunArrays(names), snapshot.module)

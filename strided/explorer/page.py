@@ -64,7 +64,7 @@ class Page:
         return f"<iframe title='{html.escape(visible(self.title))}' srcdoc=\"{frame}\" style='{style}'></iframe>"
 
 
-def assemble(
+def build_page(
     title: str, facts: Sequence[tuple[str, object]], main: str, data: Mapping[str, Any], more: str = ""
 ) -> Page:
     """A page with a title, rows of facts, the view of a main script, and more HTML below it."""

@@ -48,7 +48,7 @@ def values_data(array: Any) -> dict[str, Any] | None:
     else:
         with np.errstate(invalid="ignore"):  # a NaN that signals
             name, numbers = "f8", values.astype("<f8")
-    return found | {"kind": name, "data": _packed(numbers, numbers.dtype.str)}
+    return found | {"kind": name, "data": _in_base64(numbers, numbers.dtype.str)}
 
 
 def map_data(
@@ -85,13 +85,13 @@ def map_data(
             with np.errstate(over="ignore", invalid="ignore"):
                 plane = refolded(part, finest, cells, ufunc)
                 plane = np.where(number, plane / number if name == "mean" else plane, np.nan)
-            planes[name] = _in_bytes(plane) if levels else _packed(plane, "<f4")
+            planes[name] = _in_bytes(plane) if levels else _in_base64(plane, "<f4")
         found = _labels(finest, cells) | {"planes": planes}
         if levels:
             marks = np.packbits(not_finite > 0, bitorder="little")
-            found |= {"is_element": is_element, "marks": _packed(marks, "u1") if marks.any() else None}
+            found |= {"is_element": is_element, "marks": _in_base64(marks, "u1") if marks.any() else None}
         else:
-            found["planes"]["not finite"] = _packed(not_finite, "<f4")
+            found["planes"]["not finite"] = _in_base64(not_finite, "<f4")
         levels[cells.rows, cells.columns] = found
     coarsest, *finer = levels.values()
     return coarsest | {"sample": list(steps), "finer": finer}
@@ -139,7 +139,7 @@ def _in_bytes(plane: npt.NDArray[Any]) -> dict[str, Any]:
     low, high = (float(finite.min()), float(finite.max())) if finite.size else (0.0, 0.0)
     half = high / 2 - low / 2  # the difference could overflow
     codes[is_finite] = np.rint(254 * ((finite / 2 - low / 2) / half)) if half else 0
-    return {"low": low, "high": high, "data": _packed(codes, "u1")}
+    return {"low": low, "high": high, "data": _in_base64(codes, "u1")}
 
 
 def _steps(cells: Folding, ndim: int) -> tuple[int, ...]:
@@ -169,7 +169,7 @@ def _as_floats(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
     return values.astype(np.float32)  # holds every value of smaller types
 
 
-def _packed(numbers: npt.NDArray[Any], dtype: str) -> str:
+def _in_base64(numbers: npt.NDArray[Any], dtype: str) -> str:
     """Numbers as base64, little endian."""
     with np.errstate(over="ignore", invalid="ignore"):
         return base64.b64encode(np.ascontiguousarray(numbers, np.dtype(dtype)).tobytes()).decode()

@@ -31,6 +31,8 @@ if sys.platform != "win32":
 _SHOWN_BYTES = 180
 #: How temporary names end.
 _PART = ".part"
+#: Bytes of a file that are copied at a time.
+COPY_BYTES = 1 << 20
 #: The files that this process has open.
 _OWN_FILES = "/proc/self/fd"
 #: Errors of a file system that lacks an operation, such as syncing.
@@ -78,7 +80,7 @@ def resolved(path: str | os.PathLike[str]) -> tuple[str, os.stat_result | None]:
 def refuse_existing(path: str | os.PathLike[str]) -> None:
     """Raise FileExistsError if something lies at a path."""
     if resolved(path)[1] is not None:
-        raise _taken(path)
+        raise path_taken(path)
 
 
 def refuse_same(source: os.stat_result, path: str | os.PathLike[str]) -> None:
@@ -116,7 +118,7 @@ def replaced(path: str | os.PathLike[str], *, overwrite: bool = True) -> Iterato
             _publish(file, temporary, target, overwrite=overwrite)
         _sync_folder(folder)
     except FileExistsError:
-        raise _taken(path) from None
+        raise path_taken(path) from None
     finally:
         with contextlib.suppress(OSError):
             os.unlink(temporary)
@@ -138,7 +140,7 @@ def replaced_folder(path: str | os.PathLike[str], *, overwrite: bool = True) -> 
     """
     target = os.path.realpath(os.fsdecode(path))
     if os.path.lexists(target) and not overwrite:
-        raise _taken(path)
+        raise path_taken(path)
     folder, name = os.path.split(target)
     sweep(folder)
     temporary = os.path.join(folder, _temporary_name(name))
@@ -172,7 +174,7 @@ def replaced_folder(path: str | os.PathLike[str], *, overwrite: bool = True) -> 
                 os.close(lock)
 
 
-def _taken(path: str | os.PathLike[str]) -> FileExistsError:
+def path_taken(path: str | os.PathLike[str]) -> FileExistsError:
     """The error for a path at which something lies."""
     return FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), os.fspath(path))
 
@@ -180,12 +182,12 @@ def _taken(path: str | os.PathLike[str]) -> FileExistsError:
 def _publish_folder(temporary: str, target: str, path: str | os.PathLike[str]) -> None:
     """Give a complete folder its name. FileExistsError if something else has it."""
     if os.path.lexists(target):
-        raise _taken(path)
+        raise path_taken(path)
     try:
         os.rename(temporary, target)
     except OSError as error:
         if error.errno in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):  # it has come to be there just now
-            raise _taken(path) from None
+            raise path_taken(path) from None
         raise
 
 
@@ -233,7 +235,7 @@ def _publish(file: BinaryIO, temporary: str, target: str, *, overwrite: bool) ->
         except OSError:  # the system gives it no name: copy its bytes to a file that has one
             file.seek(0)
             with _made_with_name(temporary) as copy:
-                shutil.copyfileobj(file, copy, 1 << 20)
+                shutil.copyfileobj(file, copy, COPY_BYTES)
                 _permit(copy, os.fstat(file.fileno()).st_mode)
                 _sync(copy)
                 _publish(copy, temporary, target, overwrite=overwrite)
@@ -251,7 +253,7 @@ def _publish(file: BinaryIO, temporary: str, target: str, *, overwrite: bool) ->
         if error.errno not in _CANNOT:
             raise
         if os.path.lexists(target):
-            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), target) from None
+            raise path_taken(target) from None
         os.rename(temporary, target)
 
 

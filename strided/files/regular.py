@@ -44,7 +44,7 @@ def open_regular(path: str | os.PathLike[str], *, writable: bool = False) -> Bin
         shorten_name(error)
         raise
     try:
-        refuse_other(descriptor, path)
+        refuse_irregular(descriptor, path)
         return os.fdopen(descriptor, "r+b" if writable else "rb")
     except BaseException:
         os.close(descriptor)
@@ -57,7 +57,7 @@ def shorten_name(error: OSError) -> None:
         error.filename = visible(error.filename, _SHOWN)
 
 
-def refuse_other(descriptor: int, path: str | os.PathLike[str]) -> None:
+def refuse_irregular(descriptor: int, path: str | os.PathLike[str]) -> None:
     """Raise DumpError for an open FIFO, device or socket, OSError for a folder."""
     mode = os.fstat(descriptor).st_mode
     if stat.S_ISDIR(mode):

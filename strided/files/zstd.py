@@ -1,4 +1,4 @@
-"""Zstandard data, expanded piece by piece."""
+"""Zstandard data (RFC 8878), expanded piece by piece."""
 
 from __future__ import annotations
 

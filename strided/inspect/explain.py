@@ -192,12 +192,12 @@ def _explanation(shape: Shape, offset: int) -> Explanation:
     index = None if padding_of is not None else tuple(int(c[0]) for c in coordinates)
     parts = []
     rest = offset
-    for node, size, stride in zip(expansion.exprs, expansion.bounds, expansion.strides, strict=True):
+    for expr, size, stride in zip(expansion.exprs, expansion.bounds, expansion.strides, strict=True):
         value, rest = divmod(rest, stride)
         if index is not None:
-            value = int(evaluate(node, index))
+            value = int(evaluate(expr, index))
         if size > 1:
-            text = expression(node)
+            text = expression(expr)
             is_of_tile_alone = index is None and "d" not in text  # no dimension's: 0 in every element
             parts.append(Part("-" if is_of_tile_alone else text, value, size, stride))
     bits = shape.element_bits
@@ -205,13 +205,13 @@ def _explanation(shape: Shape, offset: int) -> Explanation:
     return Explanation(shape, index, padding_of, tuple(parts), offset, prefix_bytes(shape) + byte, bit, bits)
 
 
-def expression(node: IndexExpr) -> str:
+def expression(expr: IndexExpr) -> str:
     """An index expression as Python code, where ``d0`` is the index in dimension 0.
 
     >>> expression(Remainder(Remainder(Coordinate(0), 8), 2))
     'd0 % 2'
     """
-    match node:
+    match expr:
         case Coordinate(dimension):
             return f"d{dimension}"
         case Quotient(Quotient(of, inner), outer):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import difflib
+import errno
 import itertools
 import os
 import re
@@ -137,7 +138,7 @@ def split_name(text: str) -> tuple[str, str | None]:
         end = text.rfind(":", 0, end)
     with contextlib.suppress(FileNotFoundError, NotADirectoryError, ValueError):
         os.lstat(text)  # which says it of a folder that may not be searched
-    raise FileNotFoundError(2, "No such file", text)
+    raise FileNotFoundError(errno.ENOENT, "No such file", text)
 
 
 def chosen(names: Collection[str], name: str | None, path: str, *, what: str = "array") -> str:

@@ -16,8 +16,8 @@ from strided.io.containers import chosen, name_of, open_container
 from strided.io.file_array import open_file
 from strided.io.npy import npy_header
 from strided.io.safetensors import check_is_text, safetensors_header
-from strided.io.write_values import Progress, write_at, write_rows
-from strided.io.zarr_store import refuse_other, write_zarr
+from strided.io.write_values import Progress, write_array, write_rows
+from strided.io.zarr_store import refuse_folder, write_zarr
 from strided.layout import AnyShape, Layout, Shape
 from strided.layout.element_types import ELEMENT_TYPES, element_type_of_dtype
 from strided.layout.parser import array_shape, layout_of
@@ -194,7 +194,7 @@ def check_target(
     """Raise OSError or UnsupportedError if sources must not be converted to a target."""
     refuse_name(target, layout)
     if _ending(target) == ".zarr":
-        refuse_other(target, sources, overwrite=overwrite)
+        refuse_folder(target, sources, overwrite=overwrite)
         return
     for source in sources:
         refuse_same(source, target)
@@ -250,9 +250,9 @@ def write_arrays(
                 if layout is None:
                     header = npy_header(ELEMENT_TYPES[shapes[name].element_type], array.shape)
                     file.write(header)
-                    write_at(file, array, shapes[name], len(header), progress)
+                    write_array(file, array, shapes[name], len(header), progress)
                 else:
-                    write_at(file, array, shapes[name], 0, progress)
+                    write_array(file, array, shapes[name], 0, progress)
         return file.seek(0, os.SEEK_END)
 
 
@@ -300,4 +300,4 @@ def _write_safetensors(
     header, places = safetensors_header(shapes)
     file.write(header)
     for name, start in places.items():
-        write_at(file, arrays[name], shapes[name], start, progress)
+        write_array(file, arrays[name], shapes[name], start, progress)

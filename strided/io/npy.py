@@ -32,6 +32,7 @@ from strided.layout.element_types import element_type as element_type_named
 from strided.layout.layout import descending
 
 _ARCHIVE = b"PK"
+#: Values begin at a multiple of this, as NumPy's format asks, so that maps of them are aligned.
 _ALIGNMENT = 64
 #: The longest header that is read, in bytes; NumPy's own limit.
 _LONGEST_HEADER = 10_000

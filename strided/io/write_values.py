@@ -33,7 +33,7 @@ class Writable(Protocol):
     def write(self, content: Any, /) -> object: ...
 
 
-def write_at(file: BinaryIO, array: Any, shape: Shape, start: int, progress: Progress | None = None) -> None:
+def write_array(file: BinaryIO, array: Any, shape: Shape, start: int, progress: Progress | None = None) -> None:
     """Write an array behind `start` bytes of a new file, which ends there, in the type and layout of a shape.
 
     The array is a FileArray, a LayoutArray or an ndarray.

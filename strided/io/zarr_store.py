@@ -28,6 +28,7 @@ from strided.arrays.grid_array import GridArray
 from strided.arrays.layout_array import LayoutArray, map_array
 from strided.errors import BufferSizeError, DumpError, StridedError, UnsupportedError
 from strided.escape import visible
+from strided.files.atomic import path_taken
 from strided.files.regular import open_regular
 from strided.io.sparse_pages import blank_array
 from strided.io.write_values import Progress
@@ -163,7 +164,7 @@ def is_zarr(path: str | os.PathLike[str]) -> bool:
     return os.path.isfile(os.path.join(path, METADATA))
 
 
-def refuse_other(target: str | os.PathLike[str], sources: list[os.stat_result], *, overwrite: bool) -> None:
+def refuse_folder(target: str | os.PathLike[str], sources: list[os.stat_result], *, overwrite: bool) -> None:
     """Raise OSError if a folder must not be written: it is no store, is a source, or is there."""
     try:
         there = os.stat(target)
@@ -175,7 +176,7 @@ def refuse_other(target: str | os.PathLike[str], sources: list[os.stat_result], 
         message = "no zarr store, so it is never overwritten: remove it, or choose another name"
         raise OSError(errno.EINVAL, message, os.fspath(target))
     if not overwrite:
-        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), os.fspath(target))
+        raise path_taken(target)
 
 
 def _metadata(folder: str) -> dict[str, Any]:

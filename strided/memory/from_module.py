@@ -94,11 +94,11 @@ def _notes(found: Sequence[_Sized], unsized: Sequence[str], *, is_ordered: bool)
     else:
         yield (
             "HLO alone has no compiler's total, and this module no order: this is the sum of all its values; "
-            "before optimisation the compiler's total may be many times as much"
+            "before optimizations the compiler's total may be many times as much"
         )
     if found and not any(has_tiles(one.best.shape) for one in found):
         yield (
-            "its layouts have no tiles: it is not for TPU, or not yet optimised; --generation (in Python generation=) "
+            "its layouts have no tiles: it is not for TPU, or not yet optimized; --generation (in Python generation=) "
             "counts it in the layouts of a TPU"
         )
     if unsized:

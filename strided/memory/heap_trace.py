@@ -12,6 +12,7 @@ from strided.dumps.protobuf.decode import Fields
 from strided.errors import DumpError
 from strided.memory.buffers import LiveRange
 
+#: The kind of an event that frees a value, in HeapSimulatorTrace.Event.Kind.
 _FREE = 1
 
 

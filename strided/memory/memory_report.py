@@ -109,7 +109,7 @@ class Material:
         return self.assignment is None and self.text is None and not self.modules()
 
     def modules(self) -> list[Module]:
-        """The module after optimisation, and before."""
+        """The module after optimizations, and before."""
         return [one for one in (self.module, self.module_before) if one is not None]
 
     def take(self, other: Material) -> None:

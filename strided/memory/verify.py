@@ -1,6 +1,6 @@
 """Puts cures to the compiler: the program is compiled ahead of time, as it is and with each cure.
 
-The program is the module before optimisations. A cure changes the shape of an argument or a result, and an operation
+The program is the module before optimizations. A cure changes the shape of an argument or a result, and an operation
 beside it gives the program the shape that it had; the compiler takes out what is not needed. What lies inside a program
 has no place at which it could be changed, so cures for temporaries stay estimates.
 
@@ -46,7 +46,7 @@ def with_verified_cures(report: MemoryReport, module: Module | None, generation:
         JAX or libtpu is not installed, or the compiler refuses the program as it is.
     """
     if module is None:
-        note = "nothing is verified: there is no module before optimisations, in the dump or given beside it"
+        note = "nothing is verified: there is no module before optimizations, in the dump or given beside it"
         return replace(report, notes=(*report.notes, note))
     generation = generation or generation_of(report.buffers)
     tried = sorted(((cure, b) for b in report.buffers for cure in b.cures), key=lambda pair: -pair[0].saved_bytes)

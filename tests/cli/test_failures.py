@@ -16,7 +16,7 @@ from tests.commands import TEXT, Run, in_process_of_its_own
     ("arguments", "words"),
     [
         (("frob",), "no command is called 'frob'"),
-        (("info",), "missing argument 'SHAPE'"),
+        (("info",), "Missing argument 'SHAPE'."),
         (("info", "f32[3,,5]"), "expected a dimension size"),
         (("info", "{1,0}"), "is a layout alone"),
         (("info", TEXT, "--at", "3,0"), "out of bounds"),

@@ -157,6 +157,7 @@ def test_a_module_that_is_gone_by_now_is_said_to_be(folders: list[Path], spoil: 
     assert how.startswith("cannot be compared: a has none that can be read: ")
     assert str(folders[0] / MODULE_PROTO) in how
     assert not found.equal
+    assert found.values
     assert all(value.equal for value in found.values)
 
 

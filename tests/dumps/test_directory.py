@@ -140,9 +140,9 @@ def test_programs_are_found(dump):
     assert set(loop.stages) == {"before_optimizations", "cpu_after_optimizations"}
     assert loop.allocations.value("while.0{0}").shape is not None
     assert loop.num_devices == 1
-    with pytest.raises(DumpError, match="no program is called 'nobody'"):
+    with pytest.raises(DumpError, match="no program is named 'nobody'"):
         dump.program("nobody")
-    with pytest.raises(DumpError, match="several programs are called 0"):
+    with pytest.raises(DumpError, match="several programs are named 0"):
         dump.program(0)
 
 
@@ -234,6 +234,7 @@ def test_files_that_cannot_be_expanded_do_not_hide_the_others(folder):
     assert dump.program(SPMD).num_devices is None
     found = diff_dumps(dump, dump)
     assert found.modules[SPMD].startswith("cannot be compared: a has none that can be read: ")
+    assert found.values
     assert all(value.equal for value in found.values)
 
 

@@ -141,8 +141,16 @@ def test_asynchronous_operations_go_by_their_body() -> None:
 
 
 def test_bodies_of_more_than_one_instruction_stay() -> None:
-    found = read_hlo(proto_of("async_collective_fusion_opts"))
-    assert all(i.async_body is None for i in found.find(opcode="async-*") if isinstance(i, ProtoInstruction))
+    negate = instruction("n", "negate", 2, operand_ids=[1])
+    body = computation(
+        "w", 1, instruction("p", "parameter", 1), negate, instruction("a", "abs", 3, operand_ids=[2]), root=3
+    )
+    start = instruction("s", "async-start", 4, called_computation_ids=[1])
+    found = read_hlo(module(body, computation("e", 2, start)))
+    kept = found.entry.root
+    assert isinstance(kept, ProtoInstruction)
+    assert (kept.opcode, kept.async_body) == ("async-start", None)
+    assert [one.name for one in found.computations] == ["w", "e"]
 
 
 def test_old_protos_flag_a_prefetch() -> None:
@@ -197,7 +205,7 @@ def test_a_module_is_found_inside_other_messages(depth: int) -> None:
     for _ in range(depth):
         wrapped = bytes_field(1, wrapped)
     assert bytes(find_module(memoryview(wrapped))[0]) == data
-    delimited = varint(len(wrapped)) + wrapped + b"\xff" * 9  # as in files of unoptimised snapshots
+    delimited = varint(len(wrapped)) + wrapped + b"\xff" * 9  # as in files of unoptimized snapshots
     assert bytes(find_module(memoryview(delimited))[0]) == data
 
 

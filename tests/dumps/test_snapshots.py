@@ -64,7 +64,7 @@ def test_every_type_in_every_form(path):
         assert len(snapshot.results) == 28
         assert all(same_bits(value, truth[f"result{i}"]) for i, value in enumerate(snapshot.results))
     else:
-        assert snapshot.results_missing == "an unoptimised snapshot is written before the run and never holds results"
+        assert snapshot.results_missing == "an unoptimized snapshot is written before the run and never holds results"
         assert len(snapshot.results) == 0
         assert snapshot.result is None
 
@@ -351,7 +351,7 @@ def test_a_snapshot_of_text():
     assert snapshot.results_missing is None
 
 
-def test_an_unoptimised_module_that_is_only_a_name():
+def test_an_unoptimized_module_that_is_only_a_name():
     # "main_" would itself be a field of a message
     for name in ("hello", "main_", "jit_f"):
         data = protos.serialized("HloUnoptimizedSnapshot", hlo_module={"name": name}, partitions=[{}])

@@ -545,7 +545,7 @@ def test_deep_calls_end(opcode):
     ]
     found = copies_in(f"ROOT y = {COLUMN} {opcode}(x), {how}=f{DEEP - 1}", *chain)
     assert found.total_bytes == BYTES
-    assert all(copy.cause for copy in found)
+    assert all(copy.cause.sentence for copy in found)
 
 
 def test_long_chains_and_wide_tuples_end():
@@ -566,7 +566,7 @@ def test_what_calls_itself_counts_once_and_as_unknown(opcode):
     )
     assert (copy.times, copy.times_known) == (1, False)
     cycle = f"HloModule m\nENTRY e {{ a = {ROW} bitcast(b)\n b = {ROW} bitcast(a)\n ROOT c = {COLUMN} copy(a) }}\n"
-    assert only(sd.layout_copies(sd.read_hlo(cycle))).cause
+    assert only(sd.layout_copies(sd.read_hlo(cycle))).cause.sentence
 
 
 def test_counts_that_no_program_reaches_do_not_grow():

@@ -116,7 +116,7 @@ def test_the_compiler_is_asked_for_the_tpu_that_the_layouts_show(monkeypatch: py
 
 def test_what_is_missing_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     module, report = program()
-    assert "no module before optimisations" in verify.with_verified_cures(report, None, None).notes[-1]
+    assert "no module before optimizations" in verify.with_verified_cures(report, None, None).notes[-1]
     monkeypatch.setattr(ahead_of_time, "compiler_is_installed", lambda: False)
     with pytest.raises(sd.UnsupportedError, match="pip install jax libtpu"):
         verify.with_verified_cures(report, module, None)
@@ -160,7 +160,9 @@ def test_the_compiler_confirmed_what_the_report_says(case: dict[str, Any]) -> No
     cures = [(b, cure) for b in buffers for cure in b.cures if cure.kind == case["kind"]]
     assert any(str(cure.after).startswith(case["after"]) for _, cure in cures)
     if "argument" in case:
-        assert all(verify.edited(module, b, cure) for b, cure in cures if b.name == case["argument"])
+        of_argument = [(b, cure) for b, cure in cures if b.name == case["argument"]]
+        assert of_argument
+        assert all(verify.edited(module, b, cure) for b, cure in of_argument)
 
 
 @pytest.mark.slow

@@ -103,7 +103,7 @@ def _programs(dump: Dump) -> dict[str, Program]:
 
 
 def _module_or_why(program: Program) -> Module | str | None:
-    """The module after optimisation, or before it; None if there is none, or why it cannot be read."""
+    """The module after optimizations, or before it; None if there is none, or why it cannot be read."""
     try:
         return program.latest_module
     except (StridedError, OSError) as error:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from strided.arrays.base import Array
 from strided.arrays.blocks import Box, Reader
 from strided.arrays.grid_array import GridArray
 from strided.arrays.layout_array import LayoutArray, map_array
@@ -22,7 +23,6 @@ from strided.io.npy import mappable_shape_of_npy, read_npy_header
 from strided.layout import AnyShape, Shape
 from strided.layout.element_types import element_type_of_dtype
 
-Array = npt.NDArray[Any]
 #: Indices of some elements: one array for each axis.
 Points = tuple[npt.NDArray[np.int64], ...]
 

@@ -34,10 +34,14 @@ Source = Callable[[Points], tuple[Points, Mask]]
 
 #: Fewer mismatches, or distinct values among them, are explained by chance.
 LEAST_MISMATCHES, _LEAST_VALUES = 4, 3
+#: Mismatches on which a hypothesis is tried at first, which ends most of them, and those on which it is tried then.
 _FEW, _SAMPLE = 64, 4096
 #: Elements in which a movement is looked for, and how many of them in turn identify a place.
 _WINDOW, _GRAMS = 1 << 13, (1, 16)
+#: Mismatches through which lines along an axis are searched.
 _LINES = 8
+#: Hashes of numbers in turn are polynomials in this, the 64-bit prime of the FNV hash: an odd factor of mixed bits.
+_FNV_PRIME = np.uint64(0x100000001B3)
 #: Longer axes are searched by values, shorter ones by trying.
 _SHORT_AXIS = 8
 #: The tiles of TPUs: T(rows,128) with and without rows that share words, and those of one dimension.
@@ -52,7 +56,8 @@ _FLAT_TILES: tuple[tuple[Tile, ...], ...] = tuple(
     for n in (128, 256, 512, 1024)
     for words in ((), (Tile((128,)), Tile((2, 1))), (Tile((128,)), Tile((4, 1))))
 )
-_MOST_ORDERS = 4
+#: Of more dimensions than these, not all orders are tried: there would be 120 and more.
+_MOST_DIMENSIONS = 4
 
 
 class Rearrangements:
@@ -106,7 +111,7 @@ class Rearrangements:
     # ---- transposed -------------------------------------------------------------------------------------------------
 
     def _transposed(self) -> Pattern | None:
-        if len(self.shape) > _MOST_ORDERS:
+        if len(self.shape) > _MOST_DIMENSIONS:
             return None
         for axes in itertools.permutations(range(len(self.shape))):
             if tuple(self.shape[k] for k in axes) != self.shape or axes == tuple(range(len(axes))):
@@ -301,7 +306,7 @@ def _layouts(shape: Shape, first: Layout | None) -> Iterator[Layout]:
     assert shape.layout is not None
     bits = shape.layout.element_size_in_bits
     descending = tuple(range(shape.rank))[::-1]
-    orders = itertools.permutations(descending) if shape.rank <= _MOST_ORDERS else (descending, descending[::-1])
+    orders = itertools.permutations(descending) if shape.rank <= _MOST_DIMENSIONS else (descending, descending[::-1])
     for order in orders:
         yield Layout(order, element_size_in_bits=bits)
         for tiles in _TILES if shape.rank > 1 else _FLAT_TILES:
@@ -348,7 +353,7 @@ def _grams(numbers: npt.NDArray[np.uint64], length: int) -> npt.NDArray[np.uint6
     count = max(0, numbers.size - length + 1)
     total = np.zeros(count, np.uint64)
     for k in range(length):
-        total = total * np.uint64(0x100000001B3) + numbers[k : k + count]
+        total = total * _FNV_PRIME + numbers[k : k + count]
     return total
 
 

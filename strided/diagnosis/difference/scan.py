@@ -14,13 +14,13 @@ from typing import Any
 import numpy as np
 
 from strided.addressing.address_map import AddressMap
+from strided.arrays.base import Array
 from strided.arrays.blocks import Box, boxes, common_block, even_cuts, run_block, tile_cuts
 from strided.arrays.layout_array import LayoutArray
 from strided.diagnosis.bit_patterns import patterns
 from strided.diagnosis.difference.operands import Operand, Wrapped
 from strided.diagnosis.difference.tally import Part, Tally
 from strided.diagnosis.difference.values import (
-    Array,
     Mask,
     Tolerance,
     are_same_bits,

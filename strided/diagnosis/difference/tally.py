@@ -21,7 +21,8 @@ from strided.pictures.folding import Counts, Folding
 _MOST_PLACES, _BLOCK_PLACES = 1 << 16, 1 << 13
 #: The longest axis of which it is counted how many mismatches each index has.
 _COUNTED = 1 << 22
-#: A hash of the place picks the sample, so that it depends neither on threads nor on the order of blocks.
+#: A hash of the place picks the sample, so that it depends neither on threads nor on the order of blocks. The factor is
+#: 2**64 over the golden ratio, made odd, which spreads even runs of numbers (Knuth, TAOCP 3, 6.4: Fibonacci hashing).
 _ODD = np.uint64(0x9E3779B97F4A7C15)
 
 Places = npt.NDArray[np.int64]

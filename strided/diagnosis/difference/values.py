@@ -14,11 +14,11 @@ import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 
+from strided.arrays.base import Array
 from strided.diagnosis.bit_patterns import patterns
 from strided.layout.element_types import element_type_of_dtype, is_builtin
 from strided.runtime.given import at_least
 
-Array = npt.NDArray[Any]
 Mask = npt.NDArray[np.bool_]
 #: How many steps two values are apart: unsigned integers of any width.
 Steps = npt.NDArray[Any]

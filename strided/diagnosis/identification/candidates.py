@@ -21,10 +21,14 @@ _MOST_DIMENSIONS = 5
 _ROWS = (8, 4, 2, 1, 16, 32, 64, 128)
 #: Other tiles that programs ask for.
 _REQUESTED = ((8, 256), (2, 2), (4, 4), (8, 8), (16, 16), (32, 32), (3, 5))
+#: Elements of tiles of one dimension, with which XLA lays out arrays like f32[1000]{0:T(1024)}.
 _LINES = (128, 256, 512, 1024, 2048)
 #: Bytes of usual headers.
 HEADERS = (64, 128, 256, 512, 1024, 4096)
+#: Bytes in front of an array that are tried, whatever the size of the buffer; of a large one, a sixteenth of it.
 _LONGEST_HEADER = 1 << 12
+#: Columns of an array whose tiles depend on its rows alone: narrow ones have others.
+_WIDE = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +95,7 @@ def usualness(shape: Shape) -> float:
     if shape.rank >= 2:
         # The compiler's tiles for this many rows, in another order of dimensions; whole planes are rarely moved.
         rows = shape.dimensions[layout.minor_to_major[1]]
-        if any(layout.tiles == other.tiles for other in usual_layouts(shape.element_type, (rows, 1 << 16))[:-1]):
+        if any(layout.tiles == other.tiles for other in usual_layouts(shape.element_type, (rows, _WIDE))[:-1]):
             outer = layout.minor_to_major[2:]
             return 4 if list(outer) == sorted(outer, reverse=True) else 4.5
     return 6
@@ -102,7 +106,7 @@ def row_major_layouts(element_type: str, dimensions: tuple[int, ...]) -> list[La
     if len(dimensions) < 2:
         return list(usual_layouts(element_type, dimensions))
     order = descending(len(dimensions))
-    usual = usual_layouts(element_type, (dimensions[-2], 1 << 16))
+    usual = usual_layouts(element_type, (dimensions[-2], _WIDE))
     return [replace(layout, minor_to_major=order) for layout in usual]
 
 

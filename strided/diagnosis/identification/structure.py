@@ -16,10 +16,8 @@ import numpy.typing as npt
 
 from strided.diagnosis.identification.candidates import Reading
 from strided.diagnosis.identification.evidence import Evidence
-from strided.diagnosis.identification.levels import Feature, Slots, fit, numbered
+from strided.diagnosis.identification.levels import Feature, Floats, Slots, fit, numbered
 from strided.diagnosis.identification.sampling import Pairs, Sample, Source, as_numbers
-
-Floats = npt.NDArray[np.float64]
 
 #: Differences below this share of those of shuffled values count as this.
 _FLOOR = 0.01

@@ -8,7 +8,7 @@ import shutil
 from typing import Any, BinaryIO
 
 from strided.arrays.layout_array import LayoutArray
-from strided.files.atomic import refuse_existing, refuse_same, replaced
+from strided.files.atomic import COPY_BYTES, refuse_existing, refuse_same, replaced
 from strided.files.regular import open_regular
 from strided.layout import Shape
 
@@ -41,7 +41,7 @@ def scrub_file(
         if not overwrite:
             refuse_existing(target)
         with replaced(target, overwrite=overwrite) as copy:
-            shutil.copyfileobj(file, copy, 1 << 20)
+            shutil.copyfileobj(file, copy, COPY_BYTES)
             copy.flush()
             size = copy.tell()
             _fill_padding(copy, size, shape, offset=offset, bitorder=bitorder, allow_excess=allow_excess)

@@ -32,6 +32,7 @@ from strided.diagnosis.padding.areas import (
 _MOST_PIECES = 1 << 16
 #: Shorter lines may be equal by chance. (Pieces of lines must be longer: `LEAST_BYTES`.)
 _LEAST_ELEMENTS = 3
+#: The factor of Fibonacci hashing, 2**64 over the golden ratio, made odd: tiles in turn get hashes far apart.
 _ODD = np.uint64(0x9E3779B97F4A7C15)
 
 #: The dimension that a piece runs along, its phase, its length, and whether there are tiles.

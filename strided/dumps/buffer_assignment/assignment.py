@@ -184,7 +184,7 @@ def read_allocations(origin: Any, *, kind: str | None = None, max_bytes: int | N
     ----------
     origin : path, buffer, str or jax.stages.Compiled
         ``*buffer-assignment.txt`` of any version of XLA, or an ``.hlo.pb`` with a BufferAssignmentProto (those after
-        optimisations have one); gzip and Zstandard are undone. A str of several lines is the text itself. Of what
+        optimizations have one); gzip and Zstandard are undone. A str of several lines is the text itself. Of what
         ``jax.jit(f).lower(x).compile()`` gives, the assignment is the one that XLA made for it.
     kind : "text" or "proto", optional
         What it is, if the content misleads.

@@ -45,7 +45,7 @@ class AssignmentReader:
         is_proto = all(one.kind == BYTES for ones in found.values() for one in ones)
         if is_module or not is_proto or "buffer_assignment" not in found:
             words = "a module alone" if is_module else "an HloProto without a buffer assignment, or something else"
-            raise DumpError(f"this is {words}: assignments are in the .hlo.pb after optimisations")
+            raise DumpError(f"this is {words}: assignments are in the .hlo.pb after optimizations")
         self._assignment = found.message("buffer_assignment")
         self._definitions = _definitions(found.message("hlo_module"))
         self._by_name = {one.name: one for one in self._definitions.values()}

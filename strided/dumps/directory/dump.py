@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 
 from strided.dumps.detect import READERS, recognise
 from strided.dumps.directory.names import DumpName, parse_name, with_modules
-from strided.dumps.directory.programs import UNREADABLE, DumpFile, Program, reason_of
+from strided.dumps.directory.programs import UNREADABLE, DumpFile, Program, notes_of, reason_of
 from strided.errors import DumpError
 from strided.escape import visible
 from strided.files.regular import shorten_name
@@ -78,12 +78,12 @@ class Dump(Mapping[str, Any]):
         Raises
         ------
         DumpError
-            No program or several are called that.
+            No program or several are named that.
         """
         found = [p for p in self.programs if name in (p.name, p.label, p.number)]
         if len(found) != 1:
             count = "several programs are" if found else "no program is"
-            raise DumpError(f"{count} called {name!r}; there are {some(self.labels)}", path=self.path)
+            raise DumpError(f"{count} named {name!r}; there are {some(self.labels)}", path=self.path)
         return found[0]
 
     @lazy
@@ -158,8 +158,7 @@ class Dump(Mapping[str, Any]):
                 [(name, program.arrays.shape(name)) for name in names],
                 len(program.arrays) - len(names),
             )
-            notes = [f"missing: {what} ({why})" for what, why in program.missing]
-            notes += [f"broken: {problem}" for problem in program.problems]
+            notes = notes_of(program)
             content = (listed if names else "") + (preformatted("\n".join(notes)) if notes else "")
             title = f"{program.label}: {counted(len(program.files), 'file')}, {counted(len(program.arrays), 'array')}"
             sections.append(Section(title, content, is_open=len(self.programs) == 1))

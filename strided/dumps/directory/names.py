@@ -76,7 +76,7 @@ class DumpName:
     run : str
         Of a snapshot: which run.
     is_unoptimized : bool
-        Of a snapshot: whether it holds the module before optimisation, and only arguments.
+        Of a snapshot: whether it holds the module before optimizations, and only arguments.
     rest : str
         Of other files: what follows the number. `module` is then what precedes its first dot.
     """
@@ -92,7 +92,7 @@ class DumpName:
 
     @property
     def is_final(self) -> bool:
-        """Whether it is the module after all optimisations, or a file beside that."""
+        """Whether it is the module after all optimizations, or a file beside that."""
         return self.stage == "" or self.stage.endswith("after_optimizations")
 
 

@@ -118,19 +118,19 @@ class Program:
 
     @lazy
     def module(self) -> Module | None:
-        """The module after all optimisations, from its file or a snapshot; None if there is neither."""
+        """The module after all optimizations, from its file or a snapshot; None if there is neither."""
         file = self._module_file(final=True)
         return self._module_of_a_run(is_unoptimized=False) if file is None else read_hlo(file.path)
 
     @lazy
     def module_before(self) -> Module | None:
-        """The module before optimisation, from its file or a snapshot; None if there is neither."""
+        """The module before optimizations, from its file or a snapshot; None if there is neither."""
         file = self._module_file(final=False)
         return self._module_of_a_run(is_unoptimized=True) if file is None else read_hlo(file.path)
 
     @property
     def latest_module(self) -> Module | None:
-        """The module after all optimisations, or else the one before; None if there is neither."""
+        """The module after all optimizations, or else the one before; None if there is neither."""
         return self.module or self.module_before
 
     def _module_of_a_run(self, *, is_unoptimized: bool) -> Module | None:
@@ -159,7 +159,7 @@ class Program:
 
     @lazy
     def runs(self) -> tuple[DumpFile, ...]:
-        """The files of snapshots; unoptimised ones, which have no results, come last."""
+        """The files of snapshots; unoptimized ones, which have no results, come last."""
         found = sorted(self._named("snapshot"), key=lambda pair: (pair[1].is_unoptimized, int(pair[1].run[:18])))
         return tuple(file for file, _ in found)
 
@@ -192,12 +192,12 @@ class Program:
         for prefix, snapshot in self._opened[0]:
             for number, values in enumerate(snapshot.partitions):
                 part = f"{prefix}partition{number}/" if len(snapshot.partitions) > 1 else prefix
-                names.update({f"{part}argument{k}": (values, k) for k in range(len(values))})
+                names |= numbered_places(f"{part}argument", values)
             try:
                 results = snapshot.results
             except DumpError:
                 continue
-            names.update({f"{prefix}result{k}": (results, k) for k in range(len(results))})
+            names |= numbered_places(f"{prefix}result", results)
         return RunArrays(names)
 
     @lazy
@@ -223,7 +223,7 @@ class Program:
         found = []
         if self._module_file(final=True) is None and self._module_of_a_run(is_unoptimized=False) is None:
             stage = "compilation did not come that far" if self._module_file(final=False) else "no module was dumped"
-            found.append(("the module after optimisations", stage))
+            found.append(("the module after optimizations", stage))
         if not any(name.is_final for _, name in self._named("allocations")):
             proto = self._module_file(final=True)
             if proto is None or self.allocations is None:
@@ -267,8 +267,7 @@ class Program:
             lines.append(f"  {name}: {self.arrays.shape(name)}")
         if len(self.arrays) > _SHOWN:
             lines.append(f"  ... and {counted(len(self.arrays) - _SHOWN, 'more array')}")
-        lines += [f"  missing: {what} ({why})" for what, why in self.missing]
-        lines += [f"  broken: {problem}" for problem in self.problems]
+        lines += [f"  {note}" for note in notes_of(self)]
         return "\n".join(map(visible, lines))
 
     def __repr__(self) -> str:
@@ -328,6 +327,17 @@ class RunArrays(Mapping[str, Any]):
 
     def __len__(self) -> int:
         return len(self._places)
+
+
+def notes_of(program: Program) -> list[str]:
+    """What is missing and what is broken, a line each."""
+    missing = [f"missing: {what} ({why})" for what, why in program.missing]
+    return missing + [f"broken: {problem}" for problem in program.problems]
+
+
+def numbered_places(word: str, values: Values) -> dict[str, tuple[Values, int]]:
+    """Where the arrays of a run lie, by the names that they have without a module: ``argument0``, ``argument1``, ..."""
+    return {f"{word}{number}": (values, number) for number in range(len(values))}
 
 
 def reason_of(error: Exception) -> str:

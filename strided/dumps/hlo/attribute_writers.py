@@ -14,14 +14,12 @@ from strided.dumps.hlo.lexer import as_bytes, escape
 from strided.dumps.hlo.literal_text import value_text
 from strided.dumps.hlo.metadata import metadata_text, origin_text, parts_text, payload_of
 from strided.dumps.literals.literal import Literal
-from strided.dumps.protobuf.decode import decode, enum_names
-from strided.dumps.protobuf.wire import Field, fields
+from strided.dumps.protobuf.decode import Fields, Message, decode, enum_names
+from strided.dumps.protobuf.wire import Field
 from strided.dumps.sharding.sharding import Sharding
 from strided.dumps.sharding.text import numbered
 from strided.errors import StridedError
 from strided.layout import AnyShape, Shape, TupleShape
-
-Message: TypeAlias = Mapping[str, Any]
 
 
 class Names(Protocol):
@@ -399,28 +397,32 @@ def _unassigned(view: memoryview) -> str | None:
     return f"{{{numbered(parts)}}}" if _is_tuple(message) and parts else None
 
 
+def _sharding_type(message: Message) -> str | None:
+    return enum_names("OpSharding.Type").get(message.get("type", 0))
+
+
 def _is_tuple(message: Message) -> bool:
-    return message.get("type") == 2
+    return _sharding_type(message) == "TUPLE"
 
 
 def _is_alone(message: Message) -> bool:
-    return message.get("type") == 1 and list(message.get("tile_assignment_devices", ())) == [-1]
+    return _sharding_type(message) == "MAXIMAL" and list(message.get("tile_assignment_devices", ())) == [-1]
 
 
 def _with_metadata(sharding: Sharding, view: memoryview) -> Sharding:
     """`sharding` with the metadata in `view`, from which it was read."""
-    inner = [field for field in fields(view, "OpSharding", 0) if field.number in (5, 7, 14)]
+    inner = Fields("OpSharding", view)
     if sharding.kind == "tuple":
-        parts = (_with_metadata(*pair) for pair in zip(sharding.elements, _views(inner, 5), strict=True))
-        return replace(sharding, elements=tuple(parts))
-    records = list(_views(inner, 7))
+        parts = zip(sharding.elements, _views(inner["tuple_shardings"]), strict=True)
+        return replace(sharding, elements=tuple(_with_metadata(*part) for part in parts))
+    records = inner["metadata"]
     if sharding.named is not None:
-        named = [field for one in _views(inner, 14) for field in fields(one, "NamedShardingProto", 0)]
-        records = list(_views(named, 6))
+        named = (Fields("NamedShardingProto", one) for one in _views(inner["named_sharding"]))
+        records = [record for one in named for record in one["metadata"]]
     if not records:
         return sharding
-    return replace(sharding, metadata=tuple(parts_text(decode("OpMetadata", record)) for record in records))
+    return replace(sharding, metadata=tuple(parts_text(decode("OpMetadata", record)) for record in _views(records)))
 
 
-def _views(found: list[Field], number: int) -> Iterator[memoryview]:
-    return (field.view("OpSharding") for field in found if field.number == number)
+def _views(found: Iterable[Field]) -> Iterator[memoryview]:
+    return (field.view("OpSharding") for field in found)

@@ -11,9 +11,8 @@ from typing import Any
 
 from strided.dumps.hlo.header import index_text
 from strided.dumps.hlo.lexer import escape
+from strided.dumps.protobuf.decode import Message
 from strided.dumps.protobuf.wire import MAX_DEPTH
-
-Message = Mapping[str, Any]
 
 
 def _quoted(value: str) -> str:

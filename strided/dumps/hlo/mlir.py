@@ -12,7 +12,7 @@ _BYTECODE = b"ML\xefR"
 _WORDS = ("stablehlo.", "mhlo.", "chlo.", "vhlo.", "func.func", "builtin.module")
 _MESSAGE = (
     "this is {}, not HLO: jax.jit(f).lower(x).compile().as_text() gives the HLO, with layouts; "
-    'jax.jit(f).lower(x).as_text("hlo") that before optimisations'
+    'jax.jit(f).lower(x).as_text("hlo") that before optimizations'
 )
 
 

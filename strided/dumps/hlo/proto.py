@@ -41,7 +41,7 @@ def read_proto(data: memoryview, path: str | None = None) -> Module:
 def find_module(data: _V) -> tuple[_V, int]:
     """The HloModuleProto in `data` and its place in bytes: all of it, or its first field, to any depth.
 
-    A length before the message, as in files of unoptimised snapshots, is stepped over. DumpError if there is none.
+    A length before the message, as in files of unoptimized snapshots, is stepped over. DumpError if there is none.
     """
     try:
         return _module_in(data, 0)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from strided.dumps.hlo import literal_text as hlo_constants
 from strided.dumps.hlo.attribute_writers import backend_config_of, frontend_attribute_values
 from strided.dumps.hlo.attributes import Attribute, async_start_attributes_of, attributes_of, callee_ids
 from strided.dumps.hlo.braced import sorted_json
 from strided.dumps.hlo.header import Unparsed
 from strided.dumps.hlo.instruction import ComputationLike, Instruction
+from strided.dumps.hlo.literal_text import literal_text
 from strided.dumps.hlo.metadata import metadata_values
 from strided.dumps.hlo.module import Computation
 from strided.dumps.literals.literal import Literal
@@ -105,7 +105,7 @@ class ProtoInstruction(Instruction):
         view, shape = self.message.get("literal"), self.shape
         if view is None or shape is None:
             return "{...}"
-        return hlo_constants.literal_text(view, shape, self._at, large=large)
+        return literal_text(view, shape, self._at, large=large)
 
     @property
     def value(self) -> Any:

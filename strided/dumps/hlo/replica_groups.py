@@ -9,12 +9,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable
 
 from strided.dumps.hlo.header import index_text
-
-Message = Mapping[str, Any]
+from strided.dumps.protobuf.decode import Message
 
 
 def replica_groups(message: Message) -> str:

@@ -5,7 +5,7 @@ Two encodings:
 * ``LiteralProto``: a ShapeProto, and the values in the field of their type. Types up to 16 bits are one run of bytes,
   at least one an element; other floats and complex numbers are packed fixed-width numbers; bools are varints of one
   byte. All of these come out as views of the file. Integers of 32 and 64 bits are varints, decoded when asked for.
-* The runtime's own form (``Literal::Serialize``), which unoptimised snapshots use: the length of a ShapeProto (int64,
+* The runtime's own form (``Literal::Serialize``), which unoptimized snapshots use: the length of a ShapeProto (int64,
   little endian), the ShapeProto, then for every leaf, depth first, the sizes of its dimensions (int32, only if one is
   dynamic) and its values, little endian. Types below eight bits, pred included, are packed from the low bits up.
 

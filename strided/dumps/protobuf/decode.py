@@ -10,15 +10,18 @@ the place.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cache
-from typing import Any
+from typing import Any, TypeAlias
 
 from strided.dumps.protobuf import schema
 from strided.dumps.protobuf.schema import FieldType
 from strided.dumps.protobuf.shapes import read_shape
 from strided.dumps.protobuf.wire import MAX_DEPTH, Field, fields, merged
 from strided.errors import DumpError
+
+#: A decoded message: the values of its fields by their names.
+Message: TypeAlias = Mapping[str, Any]
 
 #: Messages that are left undecoded.
 _OPAQUE = frozenset(("LiteralProto", "OpSharding", "HloModuleProto", "OriginalValueProto"))

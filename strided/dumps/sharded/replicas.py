@@ -8,14 +8,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from strided.arrays.base import Array
 from strided.arrays.layout_array import LayoutArray
 from strided.dumps.sharding.sharding import Index
 from strided.runtime.threads import get_num_threads, run
 from strided.wording import counted
-
-Array = npt.NDArray[Any]
 
 #: Elements of a copy compared at a time.
 _CHUNK_ELEMENTS = 1 << 21

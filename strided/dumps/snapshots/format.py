@@ -27,12 +27,14 @@ _TEXT = re.compile(
     rb"(?:\s++|#[^\n]*+)*+(?:(?P<unoptimized>hlo_module|partitions|version)|hlo|arguments|result|execution_platform)"
     rb"\s*+[:{<]"
 )
+#: Bytes in which that field is looked for, behind any comments.
 _TEXT_BYTES = 1 << 16
 
 #: Fields looked at to tell one message from another.
 _LOOKED_AT = 64
 
-_MASK = (1 << 63) - 1
+#: The largest place or size that is kept, past any file's end: those of damaged files may not fit in 64 bits.
+_LARGEST = (1 << 63) - 1
 
 
 class Places(Sequence[Literal]):
@@ -45,8 +47,8 @@ class Places(Sequence[Literal]):
 
     def add(self, start: int, size: int) -> None:
         """Add a literal of `size` bytes at `start`."""
-        self._starts.append(min(start, _MASK))
-        self._sizes.append(min(size, _MASK))
+        self._starts.append(min(start, _LARGEST))
+        self._sizes.append(min(size, _LARGEST))
 
     def __len__(self) -> int:
         return len(self._starts)
@@ -65,7 +67,7 @@ class Outline:
     """Where the parts of a snapshot lie; positions count in `view`, the bytes of the file or of a text's wire form.
 
     `modules` and `results` hold every occurrence of the HloModuleProto, and of the result's LiteralProto, which an
-    unoptimised snapshot does not have; `partitions` the arguments of each partition.
+    unoptimized snapshot does not have; `partitions` the arguments of each partition.
     """
 
     form: str
@@ -119,7 +121,7 @@ def _message_of(view: View) -> str | None:
     if 3 in kinds and (kinds[3] == VARINT) != unoptimized:
         return None  # such as an HloProto: a module, and a buffer assignment in field 3
     if unoptimized and kinds.keys() == {1}:
-        return None  # an HloProto of a module alone; an unoptimised snapshot has partitions
+        return None  # an HloProto of a module alone; an unoptimized snapshot has partitions
     return UNOPTIMIZED if unoptimized else SNAPSHOT
 
 

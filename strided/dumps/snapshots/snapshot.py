@@ -2,9 +2,9 @@
 
 XLA writes them in several forms:
 
-* an ``HloSnapshot`` (``--xla_dump_hlo_snapshots``): the optimised module, arguments, result. It is written before the
+* an ``HloSnapshot`` (``--xla_dump_hlo_snapshots``): the optimized module, arguments, result. It is written before the
   run, with an empty tuple as result, and again after it. A run that crashed or donated its arguments leaves the first;
-* an ``HloUnoptimizedSnapshot`` (``--xla_dump_hlo_unoptimized_snapshots``): the module before optimisation, and the
+* an ``HloUnoptimizedSnapshot`` (``--xla_dump_hlo_unoptimized_snapshots``): the module before optimizations, and the
   arguments of every partition; never results. A protobuf message, protobuf text, or *delimited*: the length of the
   message, the message with the sizes of the arguments, then the arguments in the runtime's own form.
 
@@ -36,7 +36,7 @@ from strided.wording import counted, some
 
 _CRASHED = "the run did not finish: XLA writes a snapshot before the run without a result, and again after it"
 _DONATED = "the run did not finish, or it did and XLA could not read its donated arguments again to write the result"
-_UNOPTIMIZED = "an unoptimised snapshot is written before the run and never holds results"
+_UNOPTIMIZED = "an unoptimized snapshot is written before the run and never holds results"
 _ABSENT = "the file holds no result"
 
 #: Values that a printed sequence shows.

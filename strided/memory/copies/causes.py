@@ -12,7 +12,7 @@ from strided.layout import AnyShape, Layout, Shape, TupleShape
 from strided.memory.copies.changes import Change, changed_place
 from strided.memory.copies.dataflow import Dataflow, Place, renaming_factors
 from strided.memory.copies.layout_copy import Cause, Cure
-from strided.memory.copies.order import carried, layout_of, swapped
+from strided.memory.copies.order import carried, layout_without_space, swapped
 from strided.memory.copies.traffic import byte_size
 from strided.memory.handing_on import operation_of
 from strided.memory.provenance import noted_name
@@ -208,7 +208,7 @@ def _renamed(layout: Layout | None, place: Place, next: Place, backwards: bool) 
 
 
 def _wanted(shape: AnyShape | None) -> Layout | None:
-    return layout_of(shape) if isinstance(shape, Shape) else None
+    return layout_without_space(shape) if isinstance(shape, Shape) else None
 
 
 def _operation(instruction: Instruction, sentence: str) -> Cause:
@@ -220,7 +220,7 @@ def _cure(cause: Cause, end: End, shares: int | None) -> Cure | None:
     shape = end.place.shape
     if end.layout is None or cause.number is None or not isinstance(shape, Shape):
         return None
-    present = layout_of(shape)
+    present = layout_without_space(shape)
     if present is None or (end.layout.minor_to_major, end.layout.tiles or present.tiles) == (
         present.minor_to_major,
         present.tiles,

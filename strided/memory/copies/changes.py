@@ -9,7 +9,7 @@ from strided.dumps.hlo import Instruction
 from strided.dumps.hlo.instruction import ComputationLike
 from strided.layout import AnyShape, Shape, TupleShape
 from strided.memory.copies.dataflow import Dataflow, Place, callees_of, operands_of, permutation_of
-from strided.memory.copies.order import common_factors, layout_of, same_memory, transposed_factors
+from strided.memory.copies.order import common_factors, layout_without_space, same_memory, transposed_factors
 from strided.memory.handing_on import begun_by, result_part
 
 #: What a fusion that only changes layouts may contain.
@@ -119,7 +119,7 @@ def changed_place(instruction: Instruction) -> Place:
 
 def _differ(instruction: Instruction, operation: str, before: Shape, after: Shape) -> bool:
     """Whether the elements lie elsewhere afterwards."""
-    layout, new_layout = layout_of(before), layout_of(after)
+    layout, new_layout = layout_without_space(before), layout_without_space(after)
     if layout is None or new_layout is None:
         return False
     if operation == "copy":

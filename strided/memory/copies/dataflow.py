@@ -13,7 +13,7 @@ from strided.dumps.hlo import Instruction, Module
 from strided.dumps.hlo.instruction import ComputationLike
 from strided.errors import DumpError
 from strided.layout import AnyShape, Shape, TupleShape
-from strided.memory.copies.order import Factor, common_factors, layout_of, order_of, transposed_factors
+from strided.memory.copies.order import Factor, common_factors, layout_without_space, order_of, transposed_factors
 from strided.memory.handing_on import RUNNING, SAME_VALUE, begun_by, operation_of, result_part, tuple_index
 
 #: Operations whose result is their first operand under another name, or with the same order of dimensions.
@@ -240,7 +240,7 @@ def renaming_factors(one: Place, other: Place) -> list[Factor] | None:
     shape, renamed = one.shape, other.shape
     if not isinstance(shape, Shape) or not isinstance(renamed, Shape):
         return None
-    layout, new_layout = layout_of(shape), layout_of(renamed)
+    layout, new_layout = layout_without_space(shape), layout_without_space(renamed)
     if layout is None or new_layout is None:
         return None
     opcode = begun_by(other.instruction.opcode)

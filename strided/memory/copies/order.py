@@ -22,7 +22,7 @@ class Factor(NamedTuple):
     other: int
 
 
-def layout_of(shape: Shape) -> Layout | None:
+def layout_without_space(shape: Shape) -> Layout | None:
     """The layout without its memory space; None for tokens and the like."""
     layout = shape.layout
     return layout if layout is None or not layout.memory_space else _in_main_memory(layout)

@@ -101,15 +101,15 @@ def _copy(change: Change, runs: Executions, causes: Causes, total: int) -> Layou
     share = moved * runs.times / total if own and total else 0.0
     cause, cure = causes.of(change)
     return LayoutCopy(
-        change.instruction,
-        change.before,
-        change.after,
-        moved,
-        runs.times,
-        runs.known,
-        share,
-        change.fusion,
-        change.materialized,
-        cause,
-        cure,
+        instruction=change.instruction,
+        before=change.before,
+        after=change.after,
+        bytes=moved,
+        times=runs.times,
+        times_known=runs.known,
+        share=share,
+        fusion=change.fusion,
+        materialized=change.materialized,
+        cause=cause,
+        cure=cure,
     )

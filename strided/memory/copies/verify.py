@@ -11,7 +11,7 @@ from strided.errors import UnsupportedError
 from strided.layout import Shape, TupleShape
 from strided.memory.ahead_of_time import compile_hlo
 from strided.memory.copies.layout_copy import Cure, LayoutCopies, LayoutCopy
-from strided.memory.copies.order import layout_of
+from strided.memory.copies.order import layout_without_space
 
 _ATTRIBUTES = {"parameter": "arg_layout_modes", "result": "out_layout_modes"}
 
@@ -56,7 +56,7 @@ def _alike(copies: LayoutCopies, copy: LayoutCopy) -> int:
 def _change(copy: LayoutCopy) -> tuple[object, ...]:
     """A copy's shapes, whatever the memory space."""
     before, after = (
-        dataclasses.replace(shape, layout=layout_of(shape)) if isinstance(shape, Shape) else shape
+        dataclasses.replace(shape, layout=layout_without_space(shape)) if isinstance(shape, Shape) else shape
         for shape in (copy.before, copy.after)
     )
     return before, after

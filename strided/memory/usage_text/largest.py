@@ -97,15 +97,14 @@ def _row_of(number: int, size: Size, fields: str, is_gpu: bool) -> Row:
     kind = said["type"][1].strip() if said["type"] else "Arguments" if parameter else ""
     shapes = tuple(found[1].strip() for found in (shape or parameter,) if found)
     return Row(
-        number,
-        size,
-        0,
-        1,
-        tuple(map(_row_major, shapes)) if is_gpu else shapes,
-        size_of(unpadded[1], unpadded[2]) if unpadded else None,
-        label,
-        _QUOTED.sub(r"\1", op_name[1]) if op_name else "",
-        {"HLO temp": "temporary", "Arguments": "argument"}.get(kind, ""),
+        table=number,
+        size=size,
+        offset=0,
+        shapes=tuple(map(_row_major, shapes)) if is_gpu else shapes,
+        unpadded=size_of(unpadded[1], unpadded[2]) if unpadded else None,
+        name=label,
+        op_name=_QUOTED.sub(r"\1", op_name[1]) if op_name else "",
+        kind={"HLO temp": "temporary", "Arguments": "argument"}.get(kind, ""),
     )
 
 

@@ -77,7 +77,8 @@ def read_messages(text: str, found: UsageText) -> None:
         space = _limits(found, scoped[1], size, size_of(scoped[5], scoped[6]))
         space.excess = size_of(scoped[7], scoped[8])
         op_name = OP_NAME.search(scoped[0])
-        space.rows.append(Row(1, size, 0, 1, (), None, f"stack of {scoped[2]}", op_name[1] if op_name else ""))
+        name = f"stack of {scoped[2]}"
+        space.rows.append(Row(1, size, offset=0, shapes=(), name=name, op_name=op_name[1] if op_name else ""))
     elif allocation := _ALLOCATION.search(text):
         _read_allocation(allocation, text[allocation.end() : allocation.end() + 3000], found)
 
@@ -90,7 +91,8 @@ def _read_allocation(allocation: re.Match[str], rest: str, found: UsageText) -> 
     kernel = _KERNEL.match(rest)
     name = " ".join([f"#{allocation[3]}", *([f"({tag[1]})"] if tag else [])])
     found.module = found.module or (kernel[1] if kernel else "")
-    space.rows.append(Row(1, size, 0, 1, (allocation[4],), None, name, kernel[1] if kernel else ""))
+    op_name = kernel[1] if kernel else ""
+    space.rows.append(Row(1, size, offset=0, shapes=(allocation[4],), name=name, op_name=op_name))
 
 
 def _limits(found: UsageText, name: str, total: Size, capacity: Size) -> Space:

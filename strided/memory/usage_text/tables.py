@@ -59,7 +59,7 @@ def _read_table(text: str, space: Space) -> None:
             table += 1
         elif (row := _ROW.match(line)) and _are_all(row[7].strip(), int(row[6])):
             shapes = tuple(_shapes_of(row[7]))
-            space.rows.append(Row(table, size_of(row[3], row[4]), int(row[5]), int(row[6]), shapes))
+            space.rows.append(Row(table, size_of(row[3], row[4]), int(row[5]), shapes))
         elif _LIKE_ROW.search(line):
             space.unread += 1
         elif rest := re.match(r"\s*The rest (\d{1,9}) values", line):

@@ -38,7 +38,6 @@ class Row:
     table: int
     size: Size
     offset: int
-    values: int
     shapes: tuple[str, ...]
     unpadded: Size | None = None
     name: str = ""
