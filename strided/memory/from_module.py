@@ -45,8 +45,8 @@ class _Sized(NamedTuple):
     best: _Best
 
 
-def report_from_module(module: Module, space: int, generation: str | None) -> MemoryReport:
-    """The report of one memory space."""
+def report_from_module(module: Module, space: int, generation: str | None, *, total: int | None = None) -> MemoryReport:
+    """The report of one memory space; `total` are the bytes that the compiler says it takes, if it does."""
     liveness = Liveness(module)
     results = {i.name for i in (*module.results, module.entry.root)}
     found: list[_Sized] = []
@@ -68,15 +68,15 @@ def report_from_module(module: Module, space: int, generation: str | None) -> Me
         module=module.name,
         space=space,
         space_name=name_of_space(space),
-        total_bytes=peak,
-        peak_bytes=peak,
+        total_bytes=peak if total is None else total,
+        peak_bytes=peak if total is None else min(peak, total),
         peak_at=None if place is None else liveness.schedule[place],
         padding_bytes=sum(b.wasted_bytes for b in buffers),
         buffers=tuple(buffers),
         schedule=liveness.schedule if module.is_scheduled else (),
         usage=tuple(usage),
-        bounds=frozenset(("total_bytes", "peak_bytes", "padding_bytes")),
-        notes=tuple(_notes(found, unsized, is_ordered=module.is_scheduled)),
+        bounds=frozenset(("peak_bytes", "padding_bytes") if total else ("total_bytes", "peak_bytes", "padding_bytes")),
+        notes=tuple(_notes(found, unsized, is_ordered=module.is_scheduled, has_total=total is not None)),
     )
 
 
@@ -84,9 +84,14 @@ def _is_at(place: int | None, live: LiveRange) -> bool:
     return place is not None and live.start <= place <= live.stop
 
 
-def _notes(found: Sequence[_Sized], unsized: Sequence[str], *, is_ordered: bool) -> Iterator[str]:
+def _notes(found: Sequence[_Sized], unsized: Sequence[str], *, is_ordered: bool, has_total: bool) -> Iterator[str]:
     """What is to be known of the figures."""
-    if is_ordered:
+    if has_total:
+        yield (
+            "the total is the compiler's own, of arguments, results and temporaries; what is in use at once is the sum "
+            "of the values in HLO, without gaps between buffers and without tables of tuples"
+        )
+    elif is_ordered:
         yield (
             "HLO alone has no compiler's total: this is the sum of the values in use at once, a bound without gaps "
             "between buffers and without tables of tuples"

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from strided.dumps.buffer_assignment.assignment import BufferAssignment, read_allocations
-from strided.dumps.buffer_assignment.compiled import hlo_proto_of, is_compiled
+from strided.dumps.buffer_assignment.compiled import Compiled, device_bytes_of, hlo_proto_of, is_compiled
 from strided.dumps.detect import recognise
 from strided.dumps.directory.dump import open_dump
 from strided.dumps.directory.names import parse_name
@@ -65,6 +65,7 @@ class Material:
         self.assignment: BufferAssignment | None = None
         self.traces: Sequence[HeapTrace] = ()
         self.text: UsageText | None = None
+        self.device_bytes: int | None = None
         self.path: str | None = None
         self.notes: list[str] = []
         self._unread: dict[str, Exception] = {}
@@ -81,14 +82,20 @@ class Material:
             self.text = read_usage_text(str(source))
         elif hasattr(source, "as_text"):  # what jax.jit(f).lower(x).compile() gives
             self._add_module(read_hlo(source.as_text()))
-            if is_compiled(source) and (proto := hlo_proto_of(source)) is not None:
-                self._add_assignment(memoryview(proto))
+            if is_compiled(source):
+                self._add_compiled(source)
         elif isinstance(source, str) and is_contents(source, _is_report):
             self._add_text(source, None)
         elif isinstance(source, (str, os.PathLike)) and os.path.isdir(source):
             self._add_folder(Path(source))
         else:
             self._add_file(source)
+
+    def _add_compiled(self, source: Compiled) -> None:
+        if (proto := hlo_proto_of(source)) is not None:
+            self._add_assignment(memoryview(proto))
+        else:
+            self.device_bytes = device_bytes_of(source)
 
     def _add_module(self, module: Module) -> None:
         if module.is_scheduled:
@@ -118,6 +125,7 @@ class Material:
         self.module_before = self.module_before or other.module_before
         self.assignment, self.traces = self.assignment or other.assignment, self.traces or other.traces
         self.text = self.text or other.text
+        self.device_bytes = self.device_bytes or other.device_bytes
         self.path = self.path or other.path
         self.notes += other.notes
 
@@ -366,7 +374,8 @@ def report_of(found: Material, *, generation: str | None = None, space: int | st
             )
             report = replace(report, notes=(note, *report.notes))
     elif module is not None:
-        report = report_from_module(module, number, generation)
+        total = found.device_bytes if number == SPACES["hbm"] else None
+        report = report_from_module(module, number, generation, total=total)
     else:
         raise DumpError("nothing about memory: neither HLO, nor a buffer assignment, nor a report", path=found.path)
     report = with_cures(report, generation or generation_of(report.buffers))

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 
 import strided as sd
@@ -31,6 +34,40 @@ def test_live_ranges_come_from_the_order_of_a_module() -> None:
         "z": "jit(f)/sin at model.py:7",
         "r": "jit(f)/sum",
     }
+
+
+class CompiledForTpu:
+    """What JAX gives for a TPU: HLO, and figures, but no assignment."""
+
+    def __init__(self, **sizes: int) -> None:
+        self.figures = SimpleNamespace(**{f"{name}_size_in_bytes": size for name, size in sizes.items()})
+
+    def as_text(self) -> str:
+        return HLO
+
+    def memory_analysis(self) -> Any:
+        return self.figures
+
+    def runtime_executable(self) -> None:
+        return None
+
+
+def test_what_jax_compiled_for_a_tpu_has_the_compilers_total() -> None:
+    compiled = CompiledForTpu(argument=512_000, output=8_192, temp=600_000, alias=4_096)
+    report, alone = sd.memory_report(compiled), sd.memory_report(HLO)
+    assert (report.total_bytes, report.peak_bytes) == (1_116_096, alone.peak_bytes)
+    assert report.bounds == {"peak_bytes", "padding_bytes"}
+    assert (report.buffers, report.usage) == (alone.buffers, alone.usage)
+    assert "the total is the compiler's own" in report.notes[0]
+    assert sd.memory_report([HLO, compiled]).total_bytes == report.total_bytes
+    assert sd.memory_report(compiled, space="vmem").total_bytes == 0
+    less = sd.memory_report(CompiledForTpu(argument=512_000, output=0, temp=0, alias=0))
+    assert less.total_bytes == less.peak_bytes == 512_000  # no more is in use at once than there is
+
+
+@pytest.mark.parametrize("sizes", [{}, {"argument": 8}, dict.fromkeys(("argument", "output", "temp", "alias"), 0)])
+def test_what_jax_tells_nothing_of_is_counted_by_its_hlo(sizes: dict[str, int]) -> None:
+    assert sd.memory_report(CompiledForTpu(**sizes)).to_dict() == sd.memory_report(HLO).to_dict()
 
 
 def test_values_of_a_loop_and_of_its_body_are_one() -> None:

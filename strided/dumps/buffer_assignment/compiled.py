@@ -1,4 +1,4 @@
-"""The buffer assignment of a program that JAX compiled: it hands out the module and the assignment apart."""
+"""What JAX tells of a program that it compiled: the buffer assignment, apart from the module, and its total."""
 
 from __future__ import annotations
 
@@ -36,3 +36,16 @@ def hlo_proto_of(compiled: Compiled) -> bytes | None:
     if len(modules) != 1:
         return None
     return bytes_field(1, modules[0].as_serialized_hlo_module_proto()) + bytes_field(3, assignment)
+
+
+def device_bytes_of(compiled: Compiled) -> int | None:
+    """The bytes that a compiled program takes of each device's main memory, its code aside; None if JAX tells none.
+
+    Results that take the buffers of arguments count once.
+    """
+    figures = compiled.memory_analysis()
+    try:
+        held: int = figures.argument_size_in_bytes + figures.output_size_in_bytes + figures.temp_size_in_bytes
+        return held - figures.alias_size_in_bytes or None
+    except AttributeError:  # other platforms tell other figures, or none
+        return None
