@@ -49,7 +49,7 @@ def open_array(
     offset : int, optional
         Bytes in front of the array. With an offset, the file may go on behind the array.
     mapped : bool, optional
-        False reads the array into memory, once and for all. Not with mode "r+".
+        False reads the array into memory, once and for all. Not with mode "r+". Of a URL it plays no part.
     bitorder, allow_excess
         As for LayoutArray.
     storage_options : dict, optional
@@ -70,7 +70,12 @@ def open_array(
     DumpError
         A damaged file, or none: a pipe, a device.
     ValueError
-        Another mode; "r+" with `mapped=False` or for a URL.
+        Another `mode` or `bitorder`; "r+" with `mapped=False`; another mode than "r" for a URL, or `storage_options`
+        without one.
+    TypeError
+        An offset without a shape.
+    LayoutError
+        A dimension of unknown size, or a layout alone.
 
     Examples
     --------
@@ -93,6 +98,8 @@ def open_array(
             str(path), shape, offset, bitorder=bitorder, allow_excess=allow_excess, options=storage_options
         )
         return found  # type: ignore[no-any-return]  # of the few that open URLs, not all need LayoutArray's annotations
+    if storage_options:
+        raise ValueError(f"storage_options go with a URL, which {os.fsdecode(path)} is not")
     if shape is None:
         if offset:
             raise TypeError("an offset goes with the shape of the raw bytes behind it: give both, or neither")

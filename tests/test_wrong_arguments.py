@@ -11,6 +11,7 @@ import pytest
 
 import strided as sd
 from strided.dumps.hlo import Module
+from strided.interop.array_api import with_namespace
 from tests import copies_samples
 
 HLO = """HloModule f, is_scheduled=true
@@ -210,3 +211,85 @@ def test_copies_are_asked_for_of_a_known_generation() -> None:
         sd.layout_copies(_module(), generation="v9")
     with pytest.raises(TypeError, match="top must be an integer, not str"):
         sd.layout_copies(_module(), top="3")  # type: ignore[arg-type]
+
+
+def test_limits_of_readers_are_integers() -> None:
+    for read in (sd.read_hlo, sd.read_dump, sd.read_allocations, sd.read_snapshot):
+        for thing in (1.5, "x"):
+            with pytest.raises(TypeError, match=f"^max_bytes must be an integer, not {type(thing).__name__}$"):
+                read(HLO.encode(), max_bytes=thing)  # type: ignore[operator]
+
+
+def test_an_allocation_has_a_number() -> None:
+    allocations = sd.read_allocations(ASSIGNMENT + VALUE)
+    assert allocations.allocation(np.int64(0)).size == 8  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"^index must be an integer, not str$"):
+        allocations.allocation("0")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=r"^kind must be one of 'text', 'proto', not 'zz'$"):
+        sd.read_allocations(ASSIGNMENT + VALUE, kind="zz")
+
+
+def test_what_is_no_shape_finds_no_instruction() -> None:
+    with pytest.raises(TypeError, match="shape must be text or a Shape, not int"):
+        _module().find(shape=5)  # type: ignore[arg-type]
+
+
+def test_a_tile_has_coordinates() -> None:
+    slices = TILED.slices((3, 5))
+    assert slices.of_tile((1, 0, 7)) == slices.of_tile([np.int64(1), 0]) == (slice(2, 3), slice(0, 2))
+    with pytest.raises(IndexError, match="a tile of an array of 2 dimensions has as many coordinates, not 1"):
+        slices.of_tile((1,))
+    with pytest.raises(TypeError, match="a coordinate of a tile must be an integer, not str"):
+        slices.of_tile("ab")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "call",
+    [sd.Sharding.from_proto, lambda data: sd.write_snapshot(io.BytesIO(), [], module=data)],
+    ids=["sharding", "module"],
+)
+def test_bytes_are_asked_for_in_words(call: Callable[[Any], object]) -> None:
+    with pytest.raises(TypeError, match="expected bytes or another contiguous buffer, not str"):
+        call("abc")
+
+
+def test_copies_are_looked_for_in_modules() -> None:
+    module = sd.read_hlo(copies_samples.compiled_as(copies_samples.case("table")))
+    with pytest.raises(TypeError, match=r"before must be a Module, not int: strided\.read_hlo reads one"):
+        sd.layout_copies(module, before=5)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="timeout must be a number, not str"):
+        sd.layout_copies(module, timeout="a")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="timeout must be 0 or more, not -1"):
+        sd.layout_copies(module, timeout=-1)
+
+
+def test_a_namespace_is_given_to_layout_arrays() -> None:
+    with pytest.raises(TypeError, match="with_namespace takes a LayoutArray, not ndarray"):
+        with_namespace(np.zeros(3))  # type: ignore[arg-type]
+
+
+def test_an_ndarray_is_laid_out_before_it_is_explored() -> None:
+    with pytest.raises(TypeError, match=r"an ndarray has no layout to explore: strided.LayoutArray.from_numpy"):
+        sd.explore(np.zeros((2, 3)))
+
+
+def test_storage_options_go_with_a_url() -> None:
+    with pytest.raises(ValueError, match=r"storage_options go with a URL, which a\.bin is not"):
+        sd.open("a.bin", "f32[2]", storage_options={"anon": True})
+
+
+def test_a_tuple_is_identified_nowhere() -> None:
+    for tuple_ in ("(f32[2], f32[3])", sd.parse("(f32[2], f32[3])")):
+        with pytest.raises(sd.UnsupportedError, match="is a tuple: every element has a buffer of its own"):
+            sd.inspect.identify(bytes(20), tuple_)
+    with pytest.raises(sd.NotationError, match="expected"):
+        sd.inspect.identify(bytes(20), "(f32[2]")
+
+
+def test_what_is_counted_is_said_of_each_element() -> None:
+    for shape in ((2, 3), (600, 700)):
+        array = sd.LayoutArray.from_numpy(np.ones(shape, np.float32), "{1,0:T(8,128)}")
+        assert array.count(lambda values: values > 0) == array.size
+        for predicate in (lambda values: True, lambda values: values.any(), lambda values: values[0] > 0):
+            with pytest.raises(ValueError, match="a truth value for each element is counted"):
+                array.count(predicate)

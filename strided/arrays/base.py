@@ -242,7 +242,8 @@ class ArrayBase:
     def is_view(self) -> bool:
         """Whether this differs from the whole array in the buffer: in elements, order, shape or dtype."""
         memory = self._memory
-        return self._map is not memory.spec.address_map or memory.dtype != memory.spec.dtype
+        whole = memory.spec.address_map
+        return (self._map is not whole and self._map != whole) or memory.dtype != memory.spec.dtype
 
     @property
     def region(self) -> transfer.Region:

@@ -65,8 +65,11 @@ def extent(
     BufferSizeError
         There are too few bytes; or, unless `allow_excess` or an offset is given, more than rounding up to a granule
         explains, or a size other than the array's and the head of another format.
+    UnsupportedError
+        A split layout.
     """
     offset = whole(offset, "offset")
+    spec.address_map  # noqa: B018  # a split layout has none: what addresses reach says nothing of its buffer
     where = f"{visible(name)}: " if name else ""
     prefix, needed, have = prefix_bytes(spec), spec.buffer_byte_size, size - offset
     if not 0 <= offset <= size:

@@ -53,13 +53,16 @@ class LayoutArray(Methods, Interchange, Operators, Views, Indexing):
     NotationError
         The text is not a shape.
     LayoutError
-        The shape has a dimension of unknown size.
+        The shape has a dimension of unknown size, or is a layout alone.
     BufferSizeError
         The buffer is too short, or ends beyond the next multiple of 4096 bytes; the offset lies outside of it.
     UnsupportedError
-        A tuple, token or opaque shape; a width of elements that cannot be read; a split layout.
+        A tuple, token or opaque shape; a width of elements that cannot be read; a split layout; an ndarray whose
+        elements do not lie one after another.
     ValueError
         Another `bitorder`.
+    TypeError
+        `buffer` has no buffer, or holds Python objects; `shape` is neither text nor a shape.
 
     Examples
     --------
@@ -128,11 +131,14 @@ class LayoutArray(Methods, Interchange, Operators, Views, Indexing):
         NotationError, LayoutError
             The layout is invalid, or does not fit the array.
         UnsupportedError
-            XLA has no element type for the dtype.
+            XLA has no element type for the dtype; the elements of `out` do not lie one after another.
         BufferSizeError
             `out` is too short.
         ValueError
-            `out` is read-only, an array in another layout, or overlaps the values, padding that is filled included.
+            `out` is read-only, an array in another layout, or overlaps the values, padding that is filled included;
+            another `bitorder`; no such padding.
+        TypeError, OverflowError
+            NumPy's, for a padding that the dtype cannot hold.
 
         Examples
         --------

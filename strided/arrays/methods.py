@@ -94,6 +94,8 @@ class Methods(ArrayBase):
     def count(self, predicate: Callable[[Array], Array], axis: Any = None) -> Any:
         """The number of elements for which a function of ndarrays is true: ``a.count(np.isnan)``; large arrays stream.
 
+        ValueError for a function that does not give a value for each element.
+
         >>> import strided as sd
         >>> int(sd.LayoutArray(np.array([1, np.nan, np.nan], np.float32), "f32[3]").count(np.isnan))
         2

@@ -249,7 +249,7 @@ def _truth_of(call: ReductionCall, *, ufunc: np.ufunc) -> Array:
 
 def _count_of(call: ReductionCall, *, predicate: Callable[[Array], Array] | None = None) -> Array:
     def start(values: Array, where: Any, box: Box, axes: Axes) -> Partial:
-        found = values if predicate is None else predicate(values)
+        found = values if predicate is None else _truths_of(predicate, values)
         return (np.asarray(np.count_nonzero(found, axis=axes, keepdims=True)),)
 
     return call.reduced(Reduction(start, partial(combined, ufunc=np.add)))[0]
@@ -292,11 +292,21 @@ OF_UFUNC: dict[np.ufunc, Callable[..., Any]] = {
 }
 
 
+def _truths_of(predicate: Callable[[Array], Array], values: Array) -> Array:
+    """What a caller's function says of each element; ValueError for one that says it of all together."""
+    found = np.asarray(predicate(values))
+    if found.shape != values.shape:
+        raise ValueError(
+            f"a truth value for each element is counted: of {values.shape} the function made {found.shape}"
+        )
+    return found
+
+
 def count(array: ArrayBase, predicate: Callable[[Array], Array], axis: Any = None) -> Any:
     """As `LayoutArray.count`."""
     axes = tuple(range(array.ndim)) if axis is None else normalize_axis_tuple(axis, array.ndim)
     if not streams(array):
-        return np.count_nonzero(predicate(np.asarray(array)), axis=axis)
+        return np.count_nonzero(_truths_of(predicate, np.asarray(array)), axis=axis)
     call = ReductionCall(array, axes, np.dtype(np.intp), np.dtype(np.intp), True, None, 0)
     found = _count_of(call, predicate=predicate)
     kept = _kept(array.shape, axes)

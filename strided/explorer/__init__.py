@@ -7,6 +7,8 @@ import os
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from strided.diagnosis.difference import Difference, DumpDifference, diff, diff_dumps
 from strided.dumps.directory.dump import Dump, Program
 from strided.dumps.hlo.module import Module
@@ -119,6 +121,8 @@ def _of_array(target: Any, to: str | Layout | None) -> Page:
     """The page of a shape or an array, beside another layout if one is given."""
     if isinstance(target, (str, os.PathLike)) and os.path.exists(target):
         raise TypeError(f"{target} is a path; open it first: strided.open, open_dump or read_hlo")
+    if isinstance(target, np.ndarray):
+        raise TypeError("an ndarray has no layout to explore: strided.LayoutArray.from_numpy lays it out")
     array = target if hasattr(target, "xla_shape") else None
     if array is None and hasattr(type(target), "xla_shape"):
         raise UnsupportedError(f"{target.spec} is no XLA shape: a page shows the addresses of one")

@@ -65,8 +65,10 @@ def resolved(path: str | os.PathLike[str]) -> tuple[str, os.stat_result | None]:
     """
     target = os.path.realpath(os.fsdecode(path))
     try:
-        there = os.stat(path or os.curdir)  # not of `target`: what /dev/stdout leads to may have no path
+        there = os.stat(path)  # not of `target`: what /dev/stdout leads to may have no path
     except FileNotFoundError:
+        if not path:
+            raise
         return target, None
     except OSError as error:
         raise OSError(error.errno, error.strerror, os.fspath(path)) from None
@@ -102,6 +104,8 @@ def replaced(path: str | os.PathLike[str], *, overwrite: bool = True) -> Iterato
         The file cannot be written; an earlier file stays.
     """
     target, there = resolved(path)
+    if not os.path.basename(os.fsdecode(path)):  # "new/" is no file, though no folder is there
+        raise IsADirectoryError(errno.EISDIR, "a folder, where a file is expected", os.fspath(path))
     if there is not None and not overwrite:
         refuse_existing(path)
     folder, name = os.path.split(target)

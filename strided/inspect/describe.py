@@ -37,6 +37,8 @@ def facts(shape: AnyShape | str) -> dict[str, Any]:
     ------
     NotationError
         The text is not a shape.
+    LayoutError
+        A layout alone.
 
     >>> found = facts("bf16[17,300]{1,0:T(8,128)(2,1)}")
     >>> found["byte_size"], found["padding_bytes"], found["tiles"]
@@ -46,7 +48,8 @@ def facts(shape: AnyShape | str) -> dict[str, Any]:
     found: dict[str, Any] = {"shape": str(shape)}
     if isinstance(shape, TupleShape):
         leaves = [{"index": list(index), **facts(leaf)} for index, leaf in shape.leaves()]
-        found["byte_size"] = sum(leaf["byte_size"] or 0 for leaf in leaves)
+        each = [leaf["byte_size"] for leaf in leaves]
+        found["byte_size"] = None if None in each else sum(each)
         return found | {"elements": leaves}
     if isinstance(shape, BufferShape):
         return facts(shape.shape) | found
@@ -98,8 +101,9 @@ def describe(shape: AnyShape | str, *, width: int = 80) -> str:
 
 def _describe_tuple(shape: TupleShape) -> str:
     leaves = [(index, leaf, size_of(leaf)) for index, leaf in shape.leaves()]
-    total = sum(size or 0 for _, _, size in leaves)
-    lines = [f"a tuple of {len(shape)}: {counted(len(leaves), 'array')}, {counted(total, 'byte')}"]
+    total = counted(sum(size or 0 for _, _, size in leaves), "byte")
+    least = "at least " if any(size is None for _, _, size in leaves) else ""
+    lines = [f"a tuple of {len(shape)}: {counted(len(leaves), 'array')}, {least}{total}"]
     for index, leaf, size in leaves:
         shown = "size not known" if size is None else counted(size, "byte")
         lines.append(f"  {{{','.join(map(str, index))}}}  {leaf}  {shown}")

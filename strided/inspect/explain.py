@@ -166,8 +166,8 @@ def explain_byte(shape: AnyShape | str, byte: int, bit: int = 0) -> Explanation:
         The byte is outside the buffer, or in a prefix of dynamic sizes, or the bit is not 0 to 7.
     TypeError
         The byte or the bit is no integer.
-    UnsupportedError
-        A split layout.
+    NotationError, LayoutError, UnsupportedError
+        As for `explain`.
 
     >>> print(explain_byte("f32[3,5]{1,0:T(2,2)}", 36).subject)
     padding of dimension 1, which ends at 5

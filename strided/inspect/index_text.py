@@ -26,7 +26,7 @@ def parse_index(text: str) -> Any:
 
     Returns
     -------
-    int, slice, None, ..., list or tuple
+    int, bool, slice, None, ..., list or tuple
         What `LayoutArray` and ndarray take between their brackets.
 
     Raises
@@ -34,7 +34,8 @@ def parse_index(text: str) -> Any:
     TypeError
         Not text.
     NotationError
-        Anything but integers, slices, ``...``, ``None`` and lists of integers, or an integer of more than 64 bits.
+        Anything but integers, truth values, slices, ``...``, ``None`` and lists of integers or truth values; an integer
+        of more than 64 bits.
 
     >>> parse_index("9, 200:204"), parse_index("[..., -1]"), parse_index("[0, 2]"), parse_index("0, 2")
     ((9, slice(200, 204, None)), (Ellipsis, -1), [0, 2], (0, 2))

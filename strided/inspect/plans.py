@@ -22,7 +22,11 @@ def plan_between(source: str | AnyShape, target: str | AnyShape | Layout) -> Pla
     Raises
     ------
     LayoutError
-        The shapes differ in dimensions or element type.
+        The shapes differ in dimensions or element type, or have no size.
+    NotationError
+        A text is no shape and no layout.
+    UnsupportedError
+        Tuples, tokens, split layouts.
 
     >>> plan_between("f32[1024,1024]{1,0:T(8,128)}", "{1,0}").kernel
     'rows'

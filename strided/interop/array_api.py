@@ -46,6 +46,11 @@ def with_namespace(a: LayoutArray) -> NamespacedArray:
     LayoutArray
         Of a subclass. Its views have the namespace too; results of NumPy's functions are ndarrays.
 
+    Raises
+    ------
+    TypeError
+        No LayoutArray.
+
     >>> import numpy as np
     >>> import strided as sd
     >>> x = with_namespace(sd.LayoutArray.from_numpy(np.eye(3, dtype=np.float32), "{1,0:T(2,128)}"))
@@ -53,4 +58,6 @@ def with_namespace(a: LayoutArray) -> NamespacedArray:
     >>> xp.sum(xp.permute_dims(x, (1, 0))[0])
     np.float32(1.0)
     """
+    if not isinstance(a, LayoutArray):
+        raise TypeError(f"with_namespace takes a LayoutArray, not {type(a).__name__}")
     return NamespacedArray._on(a._memory)._with_map(a._map)

@@ -80,6 +80,8 @@ def load_npy(
     ------
     ValueError
         Not a ``.npy`` file, a damaged one, or elements of another size or type than `element_type`.
+    UnsupportedError
+        XLA has no `element_type`.
     OSError
         The file cannot be opened.
 

@@ -67,8 +67,9 @@ class Addressing:
         >>> parse("f32[2,3]").in_bounds((1, 2)), parse("f32[2,3]").in_bounds((0, -1))
         (True, False)
         """
-        return len(index) == self.rank and all(
-            0 <= operator.index(i) < n for i, n in zip(index, self._known_dimensions, strict=True)
+        at = self._listed(index)
+        return len(at) == self.rank and all(
+            0 <= operator.index(i) < n for i, n in zip(at, self._known_dimensions, strict=True)
         )
 
     def next_index(self, index: Index) -> tuple[int, ...] | None:
@@ -119,6 +120,12 @@ class Addressing:
         ------
         IndexError
             Out of bounds, negative, or not one for each dimension.
+        TypeError
+            No sequence, or neither integers nor arrays.
+        ValueError
+            Arrays that do not broadcast together.
+        LayoutError, UnsupportedError
+            The shape has no addresses: a dimension of unknown size, a split layout.
 
         Examples
         --------
@@ -154,11 +161,14 @@ class Addressing:
             )
         return offsets * bits
 
-    def _checked_index(self, index: Any) -> list[Any]:
+    def _listed(self, index: Any) -> list[Any]:
         try:
-            at = list(index)
+            return list(index)
         except TypeError:
             raise TypeError(f"an index is a sequence of {self.rank} integers or arrays, not {index!r}") from None
+
+    def _checked_index(self, index: Any) -> list[Any]:
+        at = self._listed(index)
         if len(at) != self.rank:
             raise IndexError(f"an index of {self} has {self.rank} numbers, not {len(at)}")
         for d, (i, n) in enumerate(zip(at, self._known_dimensions, strict=True)):

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import enum
-import operator
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, NamedTuple
 
 from strided.addressing.tiling import COMBINE
-from strided.errors import LayoutError
-from strided.layout.validation import INT64_MAX, FieldError, integers, shortened
+from strided.layout.validation import INT64_MAX, FieldError, beyond_int64, integer, integers, shortened
 from strided.runtime import notebook
 
 #: Names of the memory spaces that are public. Others differ between devices.
@@ -62,6 +60,11 @@ class SplitConfig(NamedTuple):
         return f"({self.dimension}:{','.join(map(str, self.split_indices))})"
 
 
+def _least(least: int, value: int) -> str:
+    """What a number must be, and what it is instead."""
+    return f"{'at most 2^63 - 1' if value > INT64_MAX else f'{least} or more'}, not {value}"
+
+
 @dataclass(frozen=True, repr=False)
 class Layout:
     """How the elements of an array lie in memory.
@@ -90,7 +93,7 @@ class Layout:
     Raises
     ------
     LayoutError
-        The values make no valid layout; `field` names the one at fault.
+        The values make no valid layout; the error's `field` names the one at fault.
 
     Examples
     --------
@@ -129,20 +132,27 @@ class Layout:
         for name in ("minor_to_major", "padded_dimensions"):
             put(self, name, integers(getattr(self, name), name))
         try:
-            put(self, "tiles", tuple(Tile(integers(t, "tiles")) for t in self.tiles))
-            splits = tuple(SplitConfig(operator.index(d), integers(i, "split_configs")) for d, i in self.split_configs)
-        except LayoutError:
-            raise
-        except (TypeError, ValueError) as error:
+            tiles = tuple(tuple(tile) for tile in self.tiles)
+        except TypeError as error:
             raise FieldError("tiles", f"tiles are sequences of sizes, as in [(8, 128), (2, 1)]: {error}") from None
-        put(self, "split_configs", splits)
+        put(self, "tiles", tuple(Tile(integers(tile, "tiles")) for tile in tiles))
+        try:
+            splits = tuple((d, tuple(indices)) for d, indices in self.split_configs)
+        except (TypeError, ValueError) as error:
+            words = f"split_configs are pairs of a dimension and where it is split, as in [(0, (4,))]: {error}"
+            raise FieldError("split_configs", words) from None
+        put(
+            self,
+            "split_configs",
+            tuple(SplitConfig(integer(d, "split_configs"), integers(i, "split_configs")) for d, i in splits),
+        )
         for name in (
             "tail_padding_alignment_in_elements",
             "element_size_in_bits",
             "memory_space",
             "dynamic_shape_metadata_prefix_bytes",
         ):
-            put(self, name, integers([getattr(self, name)], name)[0])
+            put(self, name, integer(getattr(self, name), name))
         try:
             put(self, "padding_value", PaddingValue(self.padding_value))
         except ValueError as error:
@@ -158,20 +168,24 @@ class Layout:
             )
         for tile in self.tiles:
             if not tile or any((t < 1 and t != COMBINE) or t > INT64_MAX for t in tile):
-                raise FieldError("tiles", f"a tile needs sizes of 1 or more (or '*'), not ({shortened(tile)})")
+                wanted = f"sizes of 1 or more (or '*'){beyond_int64(tile)}"
+                raise FieldError("tiles", f"a tile needs {wanted}, not ({shortened(tile)})")
         if not 1 <= self.tail_padding_alignment_in_elements <= INT64_MAX:
             raise FieldError(
                 "tail_padding_alignment_in_elements",
-                f"the tail padding alignment must be 1 or more, not {self.tail_padding_alignment_in_elements}",
+                f"the tail padding alignment must be {_least(1, self.tail_padding_alignment_in_elements)}",
             )
         if not 0 <= self.element_size_in_bits <= INT64_MAX:
             raise FieldError(
-                "element_size_in_bits", f"the element size must be 0 bits or more, not {self.element_size_in_bits}"
+                "element_size_in_bits", f"the element size in bits must be {_least(0, self.element_size_in_bits)}"
             )
         if not -128 <= self.memory_space <= 127:
             raise FieldError("memory_space", f"XLA holds a memory space in 8 signed bits; {self.memory_space} is none")
         if not 0 <= self.dynamic_shape_metadata_prefix_bytes <= INT64_MAX:
-            raise FieldError("dynamic_shape_metadata_prefix_bytes", "the metadata prefix must be 0 bytes or more")
+            wanted = _least(0, self.dynamic_shape_metadata_prefix_bytes)
+            raise FieldError(
+                "dynamic_shape_metadata_prefix_bytes", f"the bytes of the metadata prefix must be {wanted}"
+            )
         if self.padded_dimensions and len(self.padded_dimensions) != self.rank:
             raise FieldError(
                 "padded_dimensions", f"{len(self.padded_dimensions)} padded dimensions for a layout of rank {self.rank}"

@@ -44,7 +44,9 @@ class Shape(Addressing):
     Raises
     ------
     LayoutError
-        The values make no valid shape.
+        The values make no valid shape; the error's `field` names the one at fault.
+    TypeError
+        `layout` is no Layout.
 
     Examples
     --------
@@ -89,7 +91,8 @@ class Shape(Addressing):
             return
         for n, d in zip(self.dimensions, dynamic, strict=True):
             if not (0 <= n <= INT64_MAX or (d and n == UNBOUNDED)):
-                raise FieldError("dimensions", f"the size of a dimension is 0 or more, not {n}")
+                wanted = "at most 2^63 - 1" if n > INT64_MAX else "0 or more"
+                raise FieldError("dimensions", f"the size of a dimension is {wanted}, not {n}")
         if self.layout is None:
             put(self, "layout", Layout(descending(self.rank)))
         elif not isinstance(self.layout, Layout):

@@ -36,6 +36,23 @@ def integers(values: Any, what: str) -> tuple[int, ...]:
         raise FieldError(what, f"{what} must be integers, not {str(values)[:100]}") from None
 
 
+def integer(value: Any, what: str) -> int:
+    """The value of a field that is one integer, as an int; errors as for `integers`."""
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise FieldError(what, f"{what} must be an integer, not {repr(value)[:100]}") from None
+
+
+def beyond_int64(values: Sequence[int]) -> str:
+    """What to say of values of which one is too large: that, or nothing.
+
+    >>> beyond_int64([2**63]), beyond_int64([-1])
+    (' that fit 64 bits', '')
+    """
+    return " that fit 64 bits" if any(value > INT64_MAX for value in values) else ""
+
+
 def check_order(minor_to_major: Sequence[int], rank: int) -> None:
     """Raise FieldError unless an order has a number for each of the dimensions."""
     if len(minor_to_major) != rank:

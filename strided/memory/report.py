@@ -92,7 +92,10 @@ class MemoryReport:
         return svg(self)
 
     def to_dict(self) -> dict[str, Any]:
-        """The attributes as JSON's types; the page "My TPU program runs out of memory" has the schema."""
+        """The attributes but `schedule` and `usage` as JSON's types.
+
+        The page "My TPU program runs out of memory" has the schema.
+        """
         return {
             "module": self.module,
             "space": self.space,

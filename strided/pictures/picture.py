@@ -30,7 +30,12 @@ def picture(shape: Shape | str, *, width: int = 80, max_rows: int = 12) -> str:
     Returns
     -------
     str
-        Empty without elements.
+        Empty without elements, and for a dimension of unknown size.
+
+    Raises
+    ------
+    NotationError, LayoutError, UnsupportedError
+        The shape is no array, or is split.
 
     >>> print(picture("f32[3,5]{1,0:T(2,2)}"))
         0  1 |  2  3 |  4  ·

@@ -32,6 +32,11 @@ def svg(shape: Shape | str, *, max_rows: int = 12, max_columns: int = 16, memory
     memory : int
         Slots to draw of the start of the buffer; 0 draws none. ValueError for fewer.
 
+    Raises
+    ------
+    NotationError, LayoutError, UnsupportedError
+        The shape is no array, or has no addresses.
+
     >>> svg("f32[3,5]{1,0:T(2,2)}").startswith("<svg xmlns=")
     True
     """

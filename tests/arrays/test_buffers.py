@@ -98,7 +98,7 @@ def test_shapes_that_are_no_array_are_refused(shape: str) -> None:
         sd.LayoutArray(bytes(8), shape)
 
 
-def test_shapes_that_say_too_little_are_refused() -> None:
+def test_shapes_that_say_too_little_are_refused(tmp_path: Path) -> None:
     with pytest.raises(sd.LayoutError, match="layout alone"):
         sd.LayoutArray(bytes(8), "{0}")
     with pytest.raises(sd.LayoutError, match="unknown size"):
@@ -107,6 +107,13 @@ def test_shapes_that_say_too_little_are_refused() -> None:
         sd.LayoutArray(bytes(64), "f32[3,5]{1,0:T(2,*)}")
     with pytest.raises(sd.UnsupportedError, match="split"):
         sd.LayoutArray(bytes(60), "f32[3,5]{1,0:SC(0:1)}")
+    for size in (128, 256, 100):  # of the largest piece, of all of them, of neither
+        with pytest.raises(sd.UnsupportedError, match="split"):
+            sd.LayoutArray(bytes(size), "f32[8,8]{1,0:SC(0:4)}")
+        (tmp_path / "split.bin").write_bytes(bytes(size))
+        for mapped in (True, False):
+            with pytest.raises(sd.UnsupportedError, match="split"):
+                sd.open(tmp_path / "split.bin", "f32[8,8]{1,0:SC(0:4)}", mapped=mapped)
     with pytest.raises(sd.NotationError, match="expected"):
         sd.LayoutArray(bytes(8), "f32[2")
     with pytest.raises(TypeError, match="shape"):

@@ -169,6 +169,18 @@ def test_views_know_their_buffer() -> None:
     assert not array.is_view
 
 
+def test_all_of_an_array_is_the_array() -> None:
+    array, values = pair("f32[3,5]{0,1:T(2,2)}")
+    for whole in (array[:], array[...], array.T.T, array[::-1][::-1], array.view()):
+        assert not whole.is_view
+        assert whole.copy().layout == array.layout
+        assert sd.inspect.padding(whole).bytes == sd.inspect.padding(array).bytes
+        assert repr(whole) == repr(array)
+    for part in (array[:, :4], array[::-1], array.T, array[None], array.view(np.int32)):
+        assert part.is_view
+    same_values(array[:], values)
+
+
 def test_reading_leaves_no_reference_cycle() -> None:
     memory = np.zeros(96, np.uint8)
     gone = weakref.ref(memory)

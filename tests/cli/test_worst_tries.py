@@ -165,7 +165,7 @@ TRIES = {
         "x.bin: No such file; commands take files, not URLs: strided.open reads those, in Python",
     ),
     "URL to write": (("convert", "x.npy", "s3://bucket/x.npy"), "commands take files, not URLs"),
-    "no name to write": (("convert", "x.npy", "", "--force"), "a folder, where a file is expected"),
+    "no name to write": (("convert", "x.npy", "", "--force"), "No such file or directory"),
     "no name at all": (("diff", "", ""), "No such file"),
 }
 

@@ -321,7 +321,7 @@ def test_a_compiled_program_without_an_assignment_is_refused(figures, modules):
 def test_the_guess_can_be_overridden():
     with pytest.raises(DumpError, match="expected a buffer assignment, which begins 'BufferAssignment:'"):
         read_allocations(PROTOS[SMALL_TPU], kind="text")
-    with pytest.raises(DumpError, match="a text or a proto"):
+    with pytest.raises(ValueError, match="kind must be one of 'text', 'proto', not 'picture'"):
         read_allocations(b"", kind="picture")
 
 

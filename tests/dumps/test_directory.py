@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import os
 import pickle
 from pathlib import Path
 
@@ -276,3 +277,10 @@ def test_a_folder_that_is_none(tmp_path):
     empty = open_dump(tmp_path)
     assert (len(empty), empty.programs, empty.missing) == (0, (), {})
     assert "0 programs, 0 files, 0 arrays" in str(empty)
+
+
+def test_a_folder_is_named_as_files_are(folder):
+    names = list(open_dump(folder))
+    assert names
+    for path in (str(folder), os.fsencode(folder)):
+        assert list(open_dump(path)) == names

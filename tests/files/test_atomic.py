@@ -113,6 +113,8 @@ def test_what_is_no_file_is_refused(tmp_path: Path, way: str) -> None:
     os.mkfifo(tmp_path / "pipe")
     for target, match in (
         (tmp_path, "a folder, where a file is expected"),
+        (f"{tmp_path / 'new'}{os.sep}", "a folder, where a file is expected"),
+        ("", "No such file"),
         (tmp_path / "pipe", "not a regular file"),
         (tmp_path / "none" / "x", "No such file"),
     ):

@@ -118,18 +118,31 @@ def test_row_major_is_the_default() -> None:
         ((1, 0), {"tiles": [()]}, "tile"),
         ((1, 0), {"tiles": [(0, 2)]}, "tile"),
         ((1, 0), {"tiles": [(-1, 2)]}, "tile"),
-        ((1, 0), {"tiles": [(2**63, 2)]}, "tile"),
-        ((1, 0), {"tiles": (8, 128)}, "tiles"),
+        (
+            (1, 0),
+            {"tiles": [(2**63, 2)]},
+            r"sizes of 1 or more \(or '\*'\) that fit 64 bits, not \(9223372036854775808,2\)",
+        ),
+        ((1, 0), {"tiles": (8, 128)}, r"tiles are sequences of sizes, as in \[\(8, 128\), \(2, 1\)\]"),
         ((1, 0), {"tiles": [(8.0, 128)]}, "tiles"),
         ((1, 0), {"tiles": ["ab"]}, "tiles"),
         ((1.0, 0), {}, "minor_to_major"),
         (3, {}, "minor_to_major"),
         ((0,), {"tail_padding_alignment_in_elements": 0}, "alignment"),
-        ((0,), {"element_size_in_bits": -1}, "element size"),
+        (
+            (0,),
+            {"tail_padding_alignment_in_elements": 2**63},
+            "alignment must be at most 2\\^63 - 1, not 9223372036854775808",
+        ),
+        ((0,), {"element_size_in_bits": -1}, "element size in bits must be 0 or more, not -1"),
+        ((0,), {"element_size_in_bits": "4"}, "element_size_in_bits must be an integer, not '4'"),
         ((0,), {"memory_space": 128}, "memory space"),
         ((0,), {"memory_space": -129}, "memory space"),
         ((0,), {"dynamic_shape_metadata_prefix_bytes": -1}, "metadata"),
-        ((0,), {"split_configs": [3]}, "tiles|split"),
+        ((0,), {"dynamic_shape_metadata_prefix_bytes": 2**63}, "metadata prefix must be at most 2\\^63 - 1, not"),
+        ((0,), {"split_configs": [3]}, "split_configs are pairs"),
+        ((0,), {"split_configs": [(0, 3)]}, "split_configs are pairs"),
+        ((0,), {"split_configs": [("0", (3,))]}, "split_configs must be an integer, not '0'"),
         ((0, 1), {"padded_dimensions": (3,)}, "padded"),
         ((0, 1), {"padded_dimensions": (3, 4), "tiles": [(2, 2)]}, "padded"),
     ],
@@ -145,6 +158,7 @@ def test_what_makes_no_layout(order: Any, options: dict[str, Any], words: str) -
         (("f33", (3,)), {}, "no element type"),
         (("f32", (-1,)), {}, "size of a dimension"),
         (("f32", (sd.UNBOUNDED,)), {}, "size of a dimension"),
+        (("f32", (2**63,)), {}, "size of a dimension is at most 2\\^63 - 1, not 9223372036854775808"),
         (("f32", (3.5,)), {}, "dimensions"),
         (("f32", 3), {}, "dimensions"),
         (("f32", (3, 5), sd.Layout((0,))), {}, "minor_to_major"),
@@ -492,3 +506,11 @@ def test_one_dimension_is_singular() -> None:
     for make in (lambda: sd.parse("f32[2]{1,0}"), lambda: sd.Shape("f32", (2,), sd.Layout((1, 0)))):
         with pytest.raises(sd.StridedError, match="the array has 1 dimension, but minor_to_major has 2"):
             make()
+
+
+def test_one_number_is_no_index() -> None:
+    shape = sd.Shape("f32", (5,))
+    for ask in (shape.in_bounds, shape.next_index, shape.offset_of):
+        with pytest.raises(TypeError, match="an index is a sequence of 1 integers or arrays, not 2"):
+            ask(2)  # type: ignore[arg-type]
+    assert shape.in_bounds(iter([4]))  # type: ignore[arg-type]

@@ -100,7 +100,9 @@ def identify(
     UnsupportedError
         Tuples, tokens, split layouts; `like` of complex numbers.
     ValueError
-        `like` does not fit the dimensions, or `limit` is less than 1; excess of unknown dimensions.
+        `like` fits the dimensions in no order, or `limit` is less than 1; excess of unknown dimensions.
+    IndexError
+        The key of `like` does not fit the dimensions.
     OSError
         The file cannot be opened.
 

@@ -65,6 +65,8 @@ def known_of(shape: str | AnyShape | None) -> Known:
         try:
             parsed = parse_shape(text if has_type else _ANY_TYPE + text)
         except NotationError as error:
+            if text.startswith("("):
+                array_shape(text)  # UnsupportedError for a tuple
             place = None if error.position is None else max(0, error.position - (0 if has_type else len(_ANY_TYPE)))
             raise NotationError(error.message, text=text, position=place) from None
     if parsed.layout is None:

@@ -24,7 +24,7 @@ from strided.dumps.buffer_assignment.text import HEADER, read_assignment_text
 from strided.dumps.buffer_assignment.values import Allocation, Value
 from strided.dumps.source import BYTE_ORDER_MARK, is_contents, is_text, naming_in_dump_errors, open_source
 from strided.errors import DumpError, UnsupportedError
-from strided.runtime.given import string
+from strided.runtime.given import string, whole
 from strided.runtime.lazy import lazy
 from strided.wording import counted
 
@@ -74,10 +74,11 @@ class BufferAssignment:
         DumpError
             There is none.
         """
+        number = whole(index, "index")
         for one in self.allocations:
-            if one.index == index:
+            if one.index == number:
                 return one
-        raise DumpError(f"there is no allocation {index}", path=self.path)
+        raise DumpError(f"there is no allocation {number}", path=self.path)
 
     def value(self, label: str) -> Value:
         """The value of that name: a `label`, ``fusion`` or ``fusion{0}``.
@@ -199,11 +200,15 @@ def read_allocations(origin: Any, *, kind: str | None = None, max_bytes: int | N
         A file that cannot be opened.
     UnsupportedError
         A compiled program of which JAX does not give the assignment.
+    ValueError
+        `kind` is neither of these.
 
     >>> text = b"BufferAssignment:\\nallocation 0: size 8, parameter 0, shape |f32[2]| at ShapeIndex {}:\\n"
     >>> read_allocations(text + b" value: <3 p0 @0> (size=8,offset=0): f32[2]{0}\\n").value("p0").shape.byte_size
     8
     """
+    if kind not in (None, "text", "proto"):
+        raise ValueError(f"kind must be one of 'text', 'proto', not {kind!r}")
     if is_compiled(origin):
         found = hlo_proto_of(origin)
         if found is None:
@@ -214,8 +219,6 @@ def read_allocations(origin: Any, *, kind: str | None = None, max_bytes: int | N
     elif isinstance(origin, str) and is_contents(origin, lambda line: line.startswith(HEADER.decode())):
         origin = origin.encode("utf-8", "surrogatepass")  # which a lenient decoder leaves
     source = open_source(origin, max_bytes=max_bytes)
-    if kind not in (None, "text", "proto"):
-        raise DumpError(f"a buffer assignment is a text or a proto, not {kind!r}", path=source.path)
     if kind == "text" or (kind is None and _begins_as_text(source.view)):
         text = read_assignment_text(source.view, source.path, max_bytes)
         return BufferAssignment(

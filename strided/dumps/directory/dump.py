@@ -200,7 +200,7 @@ def open_dump(directory: str | os.PathLike[str], *, mapped: bool = True) -> Dump
     ...     list(dump), dump["jit_f/argument0"].tolist()
     (['jit_f/argument0', 'jit_f/result0'], [1, 2])
     """
-    path = Path(directory)
+    path = Path(os.fsdecode(directory))
     try:
         listing = os.scandir(path)
     except OSError as error:

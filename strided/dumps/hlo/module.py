@@ -319,7 +319,8 @@ class Module:
         NotationError
             Text that is no shape.
         TypeError
-            A name or an opcode that is no text, a memory space that is no integer.
+            A name or an opcode that is no text, a shape that is neither text nor a shape, a memory space that is no
+            integer.
 
         Examples
         --------
@@ -443,6 +444,7 @@ def _test(text: str) -> Callable[[str], object]:
 
 def _shape_test(wanted: str | AnyShape) -> Callable[[AnyShape | None], bool]:
     if not isinstance(wanted, str):
+        parser.any_shape(wanted)
         return lambda shape: shape == wanted
     parsed = parser.parse(wanted)
     if "{" in wanted or isinstance(parsed, Layout):

@@ -99,7 +99,10 @@ def as_view(data: Any) -> memoryview:
     >>> as_view(array("H", [1, 2])).nbytes
     4
     """
-    view = memoryview(data)
+    try:
+        view = memoryview(data)
+    except TypeError:
+        raise TypeError(f"expected bytes or another contiguous buffer, not {type(data).__name__}") from None
     return view if view.format == "B" and view.ndim == 1 else view.cast("B")
 
 

@@ -232,12 +232,19 @@ class DeviceSlices:
     def of_tile(self, cell: Sequence[int]) -> Index:
         """The slice of the tile at `cell`; coordinates beyond the array's dimensions do not matter.
 
+        IndexError for fewer coordinates than the array has dimensions.
+
         >>> Sharding.parse("{devices=[2,2]<=[4]}").slices((3, 5)).of_tile((1, 0))
         (slice(2, 3, None), slice(0, 3, None))
         """
+        at = [whole(k, "a coordinate of a tile") for k in cell]
+        if len(at) < len(self._dims):
+            raise IndexError(
+                f"a tile of an array of {len(self._dims)} dimensions has as many coordinates, not {len(at)}"
+            )
         return tuple(
             slice(min(k * step, size), min((k + 1) * step, size))
-            for k, step, size in zip(cell[: len(self._dims)], self._shard, self._dims, strict=True)
+            for k, step, size in zip(at, self._shard, self._dims, strict=False)
         )
 
     def __len__(self) -> int:

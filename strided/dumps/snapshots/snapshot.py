@@ -277,7 +277,7 @@ class Snapshot:
 
     @lazy
     def results_missing(self) -> str | None:
-        """Why there are no results; None if there are, or if the program returns an empty tuple."""
+        """Why there are no results; None if there are, or if the module says that it returns an empty tuple."""
         if self._returned_shape is None:
             return self._absent if self.form.startswith(SNAPSHOT) else _UNOPTIMIZED
         if len(self.results):

@@ -10,7 +10,7 @@ from strided.memory.copies.executions import Executions, executions
 from strided.memory.copies.layout_copy import LayoutCopies, LayoutCopy
 from strided.memory.copies.traffic import byte_size, bytes_of_program
 from strided.memory.copies.verify import verified
-from strided.runtime.given import whole
+from strided.runtime.given import at_least, whole
 from strided.tpu.default_layout import check_generation
 
 
@@ -51,10 +51,12 @@ def layout_copies(
     Raises
     ------
     TypeError
-        `module` is no Module.
+        `module` or `before` is no Module.
     UnsupportedError
         An unknown generation. `before` is given, and jax or libtpu is not installed, or the compiler does not take the
         program as it is.
+    ValueError
+        A negative timeout.
 
     >>> import strided as sd
     >>> module = sd.read_hlo('''
@@ -75,6 +77,10 @@ def layout_copies(
     """
     if not isinstance(module, Module):
         raise TypeError(f"layout_copies takes a Module, not {type(module).__name__}: strided.read_hlo reads one")
+    if before is not None and not isinstance(before, Module):
+        raise TypeError(f"before must be a Module, not {type(before).__name__}: strided.read_hlo reads one")
+    if not at_least(timeout, 0, "timeout"):
+        raise ValueError(f"timeout must be 0 or more, not {timeout!r}")
     check_generation(generation)
     top = None if top is None else whole(top, "top")
     found = _found(module)
