@@ -542,6 +542,9 @@ def test_one_device_under_its_newer_name():
     [
         ("{mesh['x'=2,'y'=4], unreduced=max}", None, "max"),
         ("{mesh['x'=2,'y'=4], [], unreduced=min{'x','y'}}", "{mesh['x'=2,'y'=4], unreduced=min}", "min"),
+        ("{mesh['x'=2,'y'=4], unreduced=min{'x', 'y'}}", "{mesh['x'=2,'y'=4], unreduced=min}", "min"),
+        ("{mesh['x'=2,'y'=4], unreduced=max{'y'}}", "{mesh['x'=2,'y'=4], [], unreduced=max{'y'}}", "max"),
+        ("{mesh['x'=2,'y'=4], [], unreduced=min{'y':(2)2}, manual={'x'}}", None, "min"),
         ("{mesh['x'=2,'y'=4], unreduced=sum}", "{mesh['x'=2,'y'=4], unreduced}", "sum"),
         ("{mesh['x'=2,'y'=4], [{'x'}, {}], unreduced=max{'y'}}", None, "max"),
         (
@@ -563,6 +566,9 @@ def test_other_reductions_are_refused():
     for text in (
         "{mesh['x'=2], unreduced=add}",
         "{mesh['x'=2], [{}], unreduced=MAX{'x'}}",
+        "{mesh['x'=2], [{}], unreduced=most{'x'}}",
+        "{mesh['x'=2], [{}], unreduced={'x'}max}",
+        "{mesh['x'=2], [{}], unreduced=max 'x'}",
         "{mesh['x'=2], manual=max}",
     ):
         with pytest.raises(NotationError):

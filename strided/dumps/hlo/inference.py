@@ -118,12 +118,31 @@ def _of_type(names: Mapping[str, str]) -> Rule:
 
 
 def _selected(instruction: Instruction, shapes: Sequence[AnyShape]) -> AnyShape | None:
-    """The shape of the selector, with the element type and size of the values."""
+    """The shape of the selector, with the element type and size of the values; one bit for all chooses them whole."""
     selector, values = _array(shapes[0]), _same(instruction, shapes[1:])
+    if values is not None and values.rank and not selector.rank:
+        return values
     if values is None or _sizes(selector) != _sizes(values) or selector.layout is None or values.layout is None:
         return None
     layout = replace(selector.layout, element_size_in_bits=values.layout.element_size_in_bits)
     return Shape(values.element_type, selector.dimensions, layout, dynamic=selector.dynamic)
+
+
+def _mapped(instruction: Instruction, shapes: Sequence[AnyShape]) -> AnyShape | None:
+    """The sizes of the operands, with the element type that the called computation gives."""
+    first, *others = map(_array, shapes[:-1])
+    if any(_sizes(one) != _sizes(first) for one in others):
+        return None
+    return Shape(_array(shapes[-1]).element_type, first.dimensions, dynamic=first.dynamic)
+
+
+def _resized(instruction: Instruction, shapes: Sequence[AnyShape]) -> AnyShape | None:
+    """The first operand's shape, of which one size is now only a bound."""
+    shape, (along,) = _array(shapes[0]), _numbers(instruction, "dimensions")
+    if not 0 <= along < shape.rank:
+        return None
+    dynamic = tuple(is_bound or d == along for d, is_bound in enumerate(shape.dynamic))
+    return Shape(shape.element_type, shape.dimensions, shape.layout, dynamic=dynamic)
 
 
 def _transposed(instruction: Instruction, shapes: Sequence[AnyShape]) -> AnyShape | None:
@@ -258,7 +277,7 @@ def _numbers(instruction: Instruction, name: str) -> list[int]:
 
 
 #: Opcodes whose rule needs the result of the called computation.
-_CALLING = {"call", "conditional", "reduce"}
+_CALLING = {"call", "conditional", "map", "reduce"}
 
 _SAME = (
     "acos acosh add and asin asinh atan2 atanh cbrt ceil cosine cosh count-leading-zeros divide erf exp2 exponential "
@@ -285,6 +304,7 @@ _RULES: Mapping[str, Rule] = {
     "dot": _multiplied,
     "get-dimension-size": _constant(Shape("s32", ())),
     "get-tuple-element": _element,
+    "map": _mapped,
     "pad": _padded,
     "partition-id": _constant(Shape("u32", ())),
     "reduce": _reduced,
@@ -292,6 +312,7 @@ _RULES: Mapping[str, Rule] = {
     "replica-id": _constant(Shape("u32", ())),
     "scatter": _scattered,
     "select": _selected,
+    "set-dimension-size": _resized,
     "sort": _first_or_tuple,
     "transpose": _transposed,
     "triangular-solve": _operand(1),

@@ -91,6 +91,8 @@ def _assignment(lexer: Lexer, mesh: Mesh, start: int, make: Callable[..., T]) ->
             axes[word.rstrip("=")] = every
         if word == "unreduced=":
             axes["reduction"] = _reduction(lexer)
+            if lexer.token == "{":
+                axes["unreduced"] = _axes(lexer, index, ends=False)[0]
     elif word:
         lexer.fail("expected replicated, manual, unreduced or '['", at)
     else:

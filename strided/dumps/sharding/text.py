@@ -9,7 +9,7 @@ r"""The text of a sharding, as XLA's parser takes it and as XLA prints it.
              | "last_tile_dim_replicate" | "last_tile_dims={" [kind {"," kind}] "}"
              | ("shard_as" | "shard_like") int | "metadata={" ... "}"
     leaf     = "{" ("maximal_mesh" | "single_device") "[device_id=" int "]" ["," "metadata={" ... "}"] "}"
-             | "{" mesh [","] (word ["=" op] | "[" [dim {"," dim}] "]" {"," word "=" [op] "{" axes "}"})
+             | "{" mesh [","] (word ["=" op ["{" axes "}"]] | "[" [dim {"," dim}] "]" {"," word "=" [op] "{" axes "}"})
                    ["," "metadata={" ... "}"] "}"                         op, behind unreduced: sum, max or min
     mesh     = "mesh[" [name "=" int {"," ...}] "]" [",device_ids=(" (ints | "[" ints "]" ["T(" ints ")"]) ")"]
     dim      = "{" [axis {"," axis}] ["," "?"] "}"
