@@ -45,8 +45,13 @@ class _Sized(NamedTuple):
     best: _Best
 
 
-def report_from_module(module: Module, space: int, generation: str | None, *, total: int | None = None) -> MemoryReport:
-    """The report of one memory space; `total` are the bytes that the compiler says it takes, if it does."""
+def report_from_module(
+    module: Module, space: int, generation: str | None, *, total: int | None = None, note: str | None = None
+) -> MemoryReport:
+    """The report of one memory space.
+
+    `total` are the bytes that the compiler says it takes, if something tells, and `note` says what the figures rest on.
+    """
     liveness = Liveness(module)
     results = {i.name for i in (*module.results, module.entry.root)}
     found: list[_Sized] = []
@@ -71,12 +76,12 @@ def report_from_module(module: Module, space: int, generation: str | None, *, to
         total_bytes=peak if total is None else total,
         peak_bytes=peak if total is None else min(peak, total),
         peak_at=None if place is None else liveness.schedule[place],
-        padding_bytes=sum(b.wasted_bytes for b in buffers),
+        padding_bytes=min(sum(b.wasted_bytes for b in buffers), peak if total is None else total),
         buffers=tuple(buffers),
         schedule=liveness.schedule if module.is_scheduled else (),
         usage=tuple(usage),
         bounds=frozenset(("peak_bytes", "padding_bytes") if total else ("total_bytes", "peak_bytes", "padding_bytes")),
-        notes=tuple(_notes(found, unsized, is_ordered=module.is_scheduled, has_total=total is not None)),
+        notes=(note or _basis(module), *_of_values(found, unsized)),
     )
 
 
@@ -84,23 +89,21 @@ def _is_at(place: int | None, live: LiveRange) -> bool:
     return place is not None and live.start <= place <= live.stop
 
 
-def _notes(found: Sequence[_Sized], unsized: Sequence[str], *, is_ordered: bool, has_total: bool) -> Iterator[str]:
-    """What is to be known of the figures."""
-    if has_total:
-        yield (
-            "the total is the compiler's own, of arguments, results and temporaries; what is in use at once is the sum "
-            "of the values in HLO, without gaps between buffers and without tables of tuples"
-        )
-    elif is_ordered:
-        yield (
+def _basis(module: Module) -> str:
+    """What the figures rest on where nothing tells the compiler's total."""
+    if module.is_scheduled:
+        return (
             "HLO alone has no compiler's total: this is the sum of the values in use at once, a bound without gaps "
             "between buffers and without tables of tuples"
         )
-    else:
-        yield (
-            "HLO alone has no compiler's total, and this module no order: this is the sum of all its values; "
-            "before optimizations the compiler's total may be many times as much"
-        )
+    return (
+        "HLO alone has no compiler's total, and this module no order: this is the sum of all its values; "
+        "before optimizations the compiler's total may be many times as much"
+    )
+
+
+def _of_values(found: Sequence[_Sized], unsized: Sequence[str]) -> Iterator[str]:
+    """What is to be known of the values."""
     if found and not any(has_tiles(one.best.shape) for one in found):
         yield (
             "its layouts have no tiles: it is not for TPU, or not yet optimized; --generation (in Python generation=) "

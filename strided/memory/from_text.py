@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from strided.errors import DumpError, StridedError
@@ -13,6 +14,7 @@ from strided.layout.parser import parse
 from strided.layout.tuples import unbuffered
 from strided.memory.buffers import Buffer, Source, has_tiles, unpadded_bytes_of
 from strided.memory.explain_size import explanations
+from strided.memory.from_module import report_from_module
 from strided.memory.padding_bound import Slot, covered, most_padding
 from strided.memory.provenance import source_of
 from strided.memory.report import MemoryReport
@@ -26,6 +28,10 @@ if TYPE_CHECKING:
 _MOST_SOURCES = 3
 #: Shapes of one row, and rows of a text, for which layouts are looked for. No real text has more.
 _MOST_SHAPES, _MOST_ROWS = 64, 20_000
+
+#: What is to be known of the values of a module that stands in for the rows of a text.
+_ORDERED = "Its order tells when they are in use"
+_LOOSE = "It is not scheduled: the compiler fuses some of them, and copies others"
 
 
 class _Stated(NamedTuple):
@@ -44,6 +50,8 @@ def report_from_text(
         space = next(iter(found.spaces))
         notes.append(f"the text speaks of {found.spaces[space].name} alone")
     own = found.spaces.get(space) or Space(space, str(space))
+    if module is not None and own.total is not None and not own.rows and found.module in ("", module.name):
+        return _with_values_of(module, found, own, generation, notes)
     is_told = found.has_tables and any(one.rows for one in found.spaces.values())
     if own.total is None and not own.rows and not is_told:
         raise DumpError(f"the text says nothing about memory space {space}", path=path)
@@ -79,6 +87,27 @@ def report_from_text(
     )
 
 
+def _with_values_of(
+    module: Module, found: UsageText, own: Space, generation: str | None, notes: Sequence[str]
+) -> MemoryReport:
+    """The report of a text that lists no buffers: they are those of the module."""
+    assert own.total is not None
+    total, rounded = own.total.bytes, _rounded(own)
+    note = f"the text lists no buffers: these are the values of the HLO. {_ORDERED if module.is_scheduled else _LOOSE}"
+    report = report_from_module(module, own.number, generation, total=total, note=note)
+    if not report.usage:
+        report, rounded = replace(report, peak_bytes=total), rounded | {"padding_bytes"}
+    return replace(
+        report,
+        module=found.module or module.name,
+        space_name=own.name,
+        capacity=None if own.capacity is None else own.capacity.bytes,
+        excess=_excess(own),
+        rounded=rounded,
+        notes=(*notes, *_of_totals(found, own, has_buffers=True), *report.notes),
+    )
+
+
 def _excess(own: Space) -> int | None:
     """By how many bytes the total is too much: as the text says, or as its figures do."""
     if own.excess is not None:
@@ -97,7 +126,7 @@ def _rounded(own: Space) -> frozenset[str]:
     return frozenset(rounded)
 
 
-def _of_totals(found: UsageText, own: Space) -> Iterator[str]:
+def _of_totals(found: UsageText, own: Space, *, has_buffers: bool = False) -> Iterator[str]:
     """What is to be known of the totals."""
     if len(own.rows) > _MOST_ROWS:
         yield f"only the first {_MOST_ROWS:,} rows are read"
@@ -111,12 +140,17 @@ def _of_totals(found: UsageText, own: Space) -> Iterator[str]:
         yield f"the compiler says that temporaries take {took}"
     if own.rows:
         yield "the text has no live ranges: the peak is at most the total, and padding at most what fits side by side"
+    elif has_buffers:
+        pass  # of the module
     elif any(one.rows for one in found.spaces.values()):
         yield "the text lists no buffers of this memory space"
     elif found.has_tables:
         yield "the tables of the text cannot be read: its lines begin in ways that are not understood"
     else:
-        yield "the text lists no buffers: the log of the compilation, or a dump, does"
+        yield (
+            "the text lists no buffers: the log of the compilation, or a dump, does; given the HLO beside it, this "
+            "lists the program's values"
+        )
     for one in found.spaces.values():
         if one is not own and one.capacity is not None:
             yield f"the text says that the program does not fit in {one.name}"

@@ -54,6 +54,12 @@ _BEHIND = re.compile(r"^[^\n]{0,2000}?(HloModule(?= \w)|BufferAssignment:)", re.
 _ALLOCATED = re.compile(r"\s*Total bytes used: \d")
 _OF_ALLOCATIONS = "is a memory usage report of XLA for CPU or GPU: the buffer assignment of the dump is read instead"
 
+#: What the figures of a compiled program rest on that has no buffer assignment.
+_OF_COMPILED = (
+    "the total is the compiler's own, of arguments, results and temporaries; what is in use at once is the sum of the "
+    "values in HLO, without gaps between buffers and without tables of tuples"
+)
+
 
 class Material:
     """What is known of one program, from one file or several; of a text with several modules, from that at `index`."""
@@ -375,7 +381,8 @@ def report_of(found: Material, *, generation: str | None = None, space: int | st
             report = replace(report, notes=(note, *report.notes))
     elif module is not None:
         total = found.device_bytes if number == SPACES["hbm"] else None
-        report = report_from_module(module, number, generation, total=total)
+        basis = None if total is None else _OF_COMPILED
+        report = report_from_module(module, number, generation, total=total, note=basis)
     else:
         raise DumpError("nothing about memory: neither HLO, nor a buffer assignment, nor a report", path=found.path)
     report = with_cures(report, generation or generation_of(report.buffers))

@@ -42,10 +42,10 @@ def _largest(report: MemoryReport) -> list[Buffer]:
 
 
 def at_most(report: MemoryReport, name: str) -> str:
-    """What stands before a figure of a report that is a bound; nothing before any other."""
+    """What stands before a figure of a report that is a bound, or about that; nothing before any other."""
     if name not in report.bounds:
         return ""
-    return "about " if "total_bytes" in report.bounds else "at most "
+    return "about " if "total_bytes" in report.bounds or name in report.rounded else "at most "
 
 
 def bar(report: MemoryReport, width: int) -> str:

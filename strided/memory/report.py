@@ -42,7 +42,7 @@ class MemoryReport:
     usage : tuple of int
         Bytes in use at each of them.
     bounds, rounded : frozenset of str
-        The attributes of this report that are bounds, and those that a text gave rounded.
+        The attributes of this report that are bounds, and those that a text gave rounded or that are about right.
     notes : tuple of str
         What the figures rest on.
     """

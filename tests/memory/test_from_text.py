@@ -12,6 +12,7 @@ import pytest
 import strided as sd
 from strided.layout import TupleShape
 from strided.memory.usage_text import usage_in
+from tests.hlo_samples import module_text
 from tests.memory.samples import MATMUL, MEMORY, OLD, REPORTS, text_of
 from tests.steps import check_linear
 from tests.thinned import thinned
@@ -99,6 +100,41 @@ def test_a_buffer_without_a_shape_may_be_padding() -> None:
     assert "█" not in str(report).replace("data █", "")
     assert "at most 64.0KiB of it padding" in report.svg()
     assert f"{'~64.0KiB':>9} {'?':>9} {'?':>6}  ?" in str(report)
+
+
+E1000 = (
+    "RESOURCE_EXHAUSTED: E1000: CompileTimeHbmOom: Ran out of memory on HBM, the total memory required for HLO "
+    "temporaries (16.50K) exceeds available HBM (15.75K). HLO module: m.\nSee https://example.org for more details."
+)
+
+
+def test_the_values_of_a_module_stand_in_for_rows_that_an_error_lacks() -> None:
+    before = module_text("p = f32[1000,2] parameter(0)\nROOT r = f32[1000,2] sine(p)")
+    report = sd.memory_report([RuntimeError(E1000), before], generation="v5e")
+    assert [(b.name, b.kind, str(b.shape)) for b in report.buffers] == [
+        ("p", "argument", "f32[1000,2]{0,1:T(2,128)}"),
+        ("r", "result", "f32[1000,2]{0,1:T(2,128)}"),
+    ]
+    alone = sd.memory_report(E1000)
+    for name in ("module", "total_bytes", "peak_bytes", "capacity", "excess", "bounds"):
+        assert getattr(report, name) == getattr(alone, name)
+    assert report.rounded == alone.rounded | {"padding_bytes"}
+    assert report.padding_bytes == sum(b.wasted_bytes for b in report.buffers) == 2 * 192
+    assert not any("or a dump, does" in note for note in report.notes)
+    other = sd.memory_report([E1000, before.replace("HloModule m", "HloModule other")])
+    assert other.to_dict() == alone.to_dict()
+
+
+def test_a_scheduled_module_tells_when_the_values_are_in_use() -> None:
+    after = module_text(
+        "p = f32[8,128]{1,0:T(8,128)} parameter(0)\nq = f32[8,128]{1,0:T(8,128)} sine(p)\n"
+        "ROOT r = f32[8,128]{1,0:T(8,128)} abs(q)",
+        "HloModule m, is_scheduled=true",
+    )
+    report = sd.memory_report([after, E1000])
+    assert (report.usage, report.peak_bytes) == ((4096, 8192, 12288), 12288)
+    assert (report.total_bytes, report.schedule) == (16896, ("p", "q", "r"))
+    assert sd.memory_report([after, E1000.replace("16.50K", "8.00K")]).peak_bytes == 8192  # no more than the total
 
 
 def test_the_list_of_older_compilers_is_read() -> None:
