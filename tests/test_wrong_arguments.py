@@ -162,7 +162,7 @@ def test_a_sharding_is_made_of_its_parts() -> None:
     for name in ("grid", "named", "group", "device", "num_devices"):
         with pytest.raises(TypeError, match=f"^{name} must be .* or None, not str"):
             sd.Sharding("replicated", **{name: "x"})  # type: ignore[arg-type]
-    with pytest.raises(sd.DumpError):
+    with pytest.raises(sd.DumpError, match="byte 0: the tag of a field of OpSharding"):
         sd.Sharding.from_proto(np.full((2, 3), 255, np.uint8))  # type: ignore[arg-type]
 
 

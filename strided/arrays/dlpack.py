@@ -25,6 +25,8 @@ _CODES = {
     "float8_e5m2fnuz": 13,
     "float8_e8m0fnu": 14,
 }
+#: `numpy.dtype.isbuiltin` of types that a library has registered, such as ml_dtypes.
+_OF_OTHERS = 2
 #: ``DLPACK_FLAG_BITMASK_IS_COPIED``.
 _IS_COPIED = 1 << 1
 
@@ -38,6 +40,8 @@ def capsule(values: Array, *, copied: bool, **options: Any) -> Any:
         DLPack has no such type, or the consumer cannot take read-only memory.
     """
     code = _CODES.get(values.dtype.name)
+    if code is None and values.dtype.isbuiltin == _OF_OTHERS:
+        raise BufferError(f"DLPack has no type {values.dtype.name}; astype converts the values to one that it has")
     made = _capsule(values if code is None else values.view(f"u{values.itemsize}"), **options)
     whole, tensor = _structures(made)
     if code is not None:

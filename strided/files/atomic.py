@@ -180,7 +180,8 @@ def replaced_folder(path: str | os.PathLike[str], *, overwrite: bool = True) -> 
 
 def path_taken(path: str | os.PathLike[str]) -> FileExistsError:
     """The error for a path at which something lies."""
-    return FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), os.fspath(path))
+    words = f"{os.strerror(errno.EEXIST)}; overwrite=True replaces it"
+    return FileExistsError(errno.EEXIST, words, os.fspath(path))
 
 
 def _publish_folder(temporary: str, target: str, path: str | os.PathLike[str]) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -71,7 +73,10 @@ class RemoteArray:
         self.url, self.xla_shape, self._options = url, array_shape(shape), dict(options or {})
         self._system, self._path = _file_system(url, self._options)
         self.blank = blank_array(self.xla_shape, bitorder)
-        size = self._system.info(self._path)["size"]
+        try:
+            size = self._system.info(self._path)["size"]
+        except FileNotFoundError as error:  # which tells the place alone, or what a store calls it
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), url) from error
         if size is None:
             raise UnsupportedError(f"{url}: the server does not say how many bytes it holds; download it first")
         head = self._bytes(0, min(HEAD_BYTES, size))

@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, BinaryIO
 
@@ -97,9 +97,14 @@ def read_safetensors(file: BinaryIO, path: str | None = None) -> dict[str, Tenso
         entries = json.loads((head[8:] + file.read(length - 1)).decode(), object_pairs_hook=_unique)
         metadata = _metadata(entries.pop(_METADATA, {}))
         found = {name: _tensor(name, entry, 8 + length, metadata) for name, entry in entries.items()}
-        _check_offsets([entry["data_offsets"] for entry in entries.values()], size - 8 - length)
+        end = _end_of(entry["data_offsets"] for entry in entries.values())
+        if end < (rest := size - 8 - length):
+            raise ValueError(f"tensors end at byte {end} of the {rest} behind the header")
     except (ValueError, RecursionError, UnsupportedError) as error:  # JSON, text and shapes raise these
         raise DumpError(f"a damaged header: {visible(str(error), 200)}", path=path) from error
+    if end > rest:
+        message = f"truncated: the tensors take {end} bytes behind the header, of which the file has {rest}"
+        raise DumpError(message, path=path)
     return found
 
 
@@ -154,15 +159,14 @@ def _are_sizes(found: Any) -> bool:
     return isinstance(found, list) and all(type(n) is int and n >= 0 for n in found)
 
 
-def _check_offsets(offsets: list[list[int]], size: int) -> None:
-    """Raise ValueError unless tensors fill all bytes behind the header, one after another."""
+def _end_of(offsets: Iterable[list[int]]) -> int:
+    """Where the last tensor ends, counted behind the header. ValueError unless each begins where another one ends."""
     at = 0
     for start, stop in sorted(offsets):
         if start != at:
             raise ValueError("tensors overlap, or leave a gap between them")
         at = stop
-    if at != size:
-        raise ValueError(f"tensors end at byte {at} of the {size} behind the header")
+    return at
 
 
 def safetensors_header(shapes: Mapping[str, Shape]) -> tuple[bytes, dict[str, int]]:

@@ -245,7 +245,7 @@ def test_an_array_inside_a_file(tmp_path: Path, offset: int) -> None:
 
 
 def test_files_that_do_not_fit(tmp_path: Path, dump: Path) -> None:
-    with pytest.raises(FileNotFoundError):
+    with pytest.raises(FileNotFoundError, match="nothing"):
         sd.open(tmp_path / "nothing", PLAIN.text)
     with pytest.raises(sd.BufferSizeError, match=r"\b96\b.*\b48\b"):
         sd.open(dump, "s32[3,5]{0,1:T(2,2)}")

@@ -148,7 +148,7 @@ def test_an_array_in_a_file_is_pickled_by_its_path(file: Path, mode: str) -> Non
     c = pickle.loads(pickle.dumps(sd.open(file, "f32[2]", offset=8)))
     same_values(c, np.asarray(sd.open(file, "f32[2]", offset=8)))
     file.unlink()
-    with pytest.raises(FileNotFoundError):
+    with pytest.raises(FileNotFoundError, match=file.name):
         pickle.loads(message)
 
 

@@ -22,6 +22,8 @@ from tests.strategies import cases
 
 @given(cases(), st.booleans(), st.booleans(), st.integers(0, 99))
 @example(Case.parse("f8e8m0fnu[1,1]{1,0:T(1,2)}"), False, False, 0)  # a number 0 is NaN there
+@example(Case.parse("s4[3]{0:E(4)}"), True, False, 0)  # a byte that is filled in part
+@example(Case.parse("u2[5]{0:E(2)}"), False, True, 0)
 def test_every_slot_without_an_element_is_set_and_no_other(
     case: Case, poison: bool, high_first: bool, seed: int
 ) -> None:
@@ -57,6 +59,8 @@ def test_kernels_keep_to_the_padding(text: str) -> None:
 
 @given(cases(), st.booleans(), st.sampled_from([1, 64, 256]), st.sampled_from([0, 1 << 10]))
 @example(Case.parse("s8[]{:T(2)(*,*,1)}"), False, 1, 0)  # an expression of no coordinate
+@example(Case.parse("s4[3]{0:E(4)}"), False, 1, 0)  # a byte that is filled in part
+@example(Case.parse("u2[5]{0:E(2)}"), True, 1, 0)
 def test_new_padding_is_filled_in_long_runs(case: Case, high_first: bool, gap: int, run: int) -> None:
     """Slots between and beside the padding may be set before their elements are written, but nothing else."""
     values = values_of(dict.fromkeys(np.ndindex(case.dimensions), 0), case.dimensions, case.dtype)

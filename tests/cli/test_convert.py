@@ -90,7 +90,7 @@ def test_what_is_there_stays_without_force(run: Run, dump: Path, tmp_path: Path)
     code, out, err = run("convert", dump, SHAPE, target)
     assert (code, out) == (2, "")
     assert err == f"strided: {target} already exists; --force overwrites it\n"
-    with pytest.raises(FileExistsError):
+    with pytest.raises(FileExistsError, match=r"; overwrite=True replaces it: .*out\.npy"):
         sd.convert_file(dump, SHAPE, target, overwrite=False)
     assert target.read_bytes() == b"as it was"
     for force in ("--force", "-f"):

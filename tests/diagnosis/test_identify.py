@@ -171,7 +171,7 @@ def test_noise_is_never_decided(known: str, size: int) -> None:
 def test_garbage_in_the_padding_gives_the_rows_of_a_wrong_layout_no_scale(text: str, seed: int) -> None:
     raw, _ = buffer_of(text, noise, seed=seed)
     found = identify(raw, without_layout(text))
-    assert found.best is None or text in named(found)
+    assert str(found.candidates[0].shape) == text
 
 
 @pytest.mark.parametrize("layout", thinned(["{1,0:T(8,128)(4,1)}", "{1,0:T(8,128)}", "{0,1:T(8,128)(4,1)}"], 5))
@@ -502,7 +502,7 @@ def test_results_print_themselves_and_are_json() -> None:
     assert "<table>" in found._repr_html_()
     for width in (40, 80):
         assert max(map(len, found.text(width).splitlines())) <= width
-    with pytest.raises(AttributeError):
+    with pytest.raises(AttributeError, match="verdict"):
         found.verdict = "certain"  # type: ignore[misc]
 
 

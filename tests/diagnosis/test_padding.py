@@ -267,7 +267,7 @@ def test_a_report_prints_itself() -> None:
     assert page.find(".//{http://www.w3.org/2000/svg}svg") is not None
     assert "looks like data" in report.svg()
     assert report.share == report.bytes / report.total_bytes
-    with pytest.raises(AttributeError):
+    with pytest.raises(AttributeError, match="bytes"):
         report.bytes = 0
 
 
@@ -341,7 +341,7 @@ def test_the_command_never_writes_its_input(dirty: Path) -> None:
 
 def test_an_empty_file_has_too_few_bytes(tmp_path: Path) -> None:
     (tmp_path / "empty.bin").touch()
-    with pytest.raises(sd.BufferSizeError):
+    with pytest.raises(sd.BufferSizeError, match=r"empty\.bin: .* takes 18432 bytes, but the buffer has 0$"):
         scrub_file(tmp_path / "empty.bin", tmp_path / "clean.bin", sd.parse_shape(TILED))
     assert os.listdir(tmp_path) == ["empty.bin"]
 

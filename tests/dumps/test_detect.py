@@ -101,7 +101,7 @@ def test_a_wrong_guess_is_overridden():
     (proto,) = [data for name, data in FILES.items() if "while_loop.cpu_after" in name and name.endswith(".pb")]
     assert isinstance(read_dump(proto), Module)
     assert isinstance(read_dump(proto, "allocations"), BufferAssignment)
-    with pytest.raises(DumpError):
+    with pytest.raises(DumpError, match=r"but no snapshot; strided\.read_hlo reads modules"):
         read_dump(proto, "snapshot")
     with pytest.raises(ValueError, match="kind must be one of 'hlo', 'snapshot', 'allocations'"):
         read_dump(proto, "picture")

@@ -342,5 +342,5 @@ def test_mangled_protos_end_in_a_module_or_a_dump_error(which: int, chance: rand
 
 @given(st.binary(max_size=200))
 def test_bytes_at_random_end_in_a_dump_error(data: bytes) -> None:
-    with pytest.raises(DumpError):
+    with pytest.raises(DumpError, match="byte 0: expected a field of HloModuleProto, found the tag 0"):
         read_hlo(b"\x00" + data)

@@ -375,7 +375,7 @@ def test_damaged_literals_end_in_a_value_or_an_error(reader, seeds, data):
 @pytest.mark.parametrize("seed", SEEDS[:-1], ids=range(len(SEEDS) - 1))  # the last one has a field that may be missing
 def test_literals_cut_at_every_byte(seed):
     for end in range(len(seed)):
-        with pytest.raises(DumpError):
+        with pytest.raises(DumpError, match=r"^byte \d+: "):
             used(read(seed[:end]))
 
 

@@ -48,8 +48,21 @@ def test_what_xla_writes_is_read_and_written_alike(case):
 
 @pytest.mark.parametrize("case", INVALID, ids=lambda case: case["proto"])
 def test_what_xla_refuses_is_refused(case):
-    with pytest.raises(DumpError):
+    with pytest.raises(DumpError, match=r"^byte \d+: (Shape|Layout)Proto: "):
         shape_of(case["proto"])
+
+
+@pytest.mark.parametrize(
+    ("proto", "what"),
+    [
+        (wire.integers_field(9, [1]), "dimensions that are not dense"),
+        (wire.bytes_field(10, b""), "a physical shape"),
+        (wire.integer_field(11, 3), "an index or pointer type"),
+    ],
+)
+def test_the_layout_of_a_sparse_array_is_named_as_such(proto, what):
+    with pytest.raises(DumpError, match=f"LayoutProto: only a sparse array has {what}, and XLA has no sparse arrays"):
+        read_layout(memoryview(proto))
 
 
 def test_short_messages_are_read_once():
@@ -203,7 +216,8 @@ def test_a_memory_space_without_an_order_is_row_major(text: str) -> None:
 
 @pytest.mark.parametrize("text", ["f32[3,5]{:S(0)}", "f32[3,5]{:T(8,128)}", "f32[3,5]{:M(4)}", "f32[3,5]{:}"])
 def test_an_order_is_needed_without_a_memory_space(text: str) -> None:
-    with pytest.raises(sd.NotationError):
+    message = "the array has 2 dimensions, but minor_to_major has 0"
+    with pytest.raises(sd.NotationError, match=message):
         sd.parse(text)
-    with pytest.raises(DumpError):
+    with pytest.raises(DumpError, match=message):
         read_shape(memoryview(b"\x10\x0b\x1a\x02\x03\x05*\x03\x80\x01\x012\x02\x00\x00"))

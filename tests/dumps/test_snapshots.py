@@ -79,7 +79,7 @@ def test_the_form_is_recognised_and_can_be_named():
     }
     for path in KINDS:
         assert len(read_snapshot(path, form=forms[path.stem]).arguments) == 28
-    with pytest.raises(DumpError):
+    with pytest.raises(DumpError, match="expected a field of HloUnoptimizedSnapshot"):
         read_snapshot(KINDS[0], form="delimited HloUnoptimizedSnapshot")
     with pytest.raises(ValueError, match="form must be one of 'HloSnapshot'"):
         read_snapshot(KINDS[0], form="nonsense")
@@ -369,7 +369,7 @@ MODULE = {"name": "m", "id": 1}
     ("data", "words"),
     [
         (b"", "the file is empty"),
-        (b"HloModule m, is_scheduled=true", "no snapshot, or a damaged one"),
+        (b"HloModule m, is_scheduled=true", "a text, but neither an HloSnapshot nor an HloUnoptimizedSnapshot"),
         (b"\xff" * 100, "no snapshot, or a damaged one"),
         (protos.serialized("HloModuleProto", buffer_donor={}), "a protobuf message, but no snapshot"),
         (protos.serialized("HloProto", hlo_module=MODULE), "strided.read_hlo reads modules"),
@@ -713,6 +713,6 @@ def test_what_is_no_file_or_no_arguments_is_refused(wrong: Any, tmp_path: Path) 
 
 @pytest.mark.parametrize("text", ["What is this?\n", "What is this?\n" * 10_000])
 def test_a_text_that_is_none_is_no_path(text: str) -> None:
-    with pytest.raises(sd.DumpError) as caught:
+    with pytest.raises(sd.DumpError, match=r"^a text, but neither an HloSnapshot nor .* reads other dumps$") as caught:
         sd.read_snapshot(text)
     assert len(str(caught.value)) < 200

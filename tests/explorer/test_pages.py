@@ -528,10 +528,10 @@ def test_saved_whole_or_not_at_all(tmp_path: Path) -> None:
     path = tmp_path / "x.html"
     explore(SHAPE).save(path)
     before = path.read_bytes()
-    with pytest.raises(FileExistsError):
+    with pytest.raises(FileExistsError, match=r"; overwrite=True replaces it: .*x\.html"):
         explore("f32[3]").save(path, overwrite=False)
     assert path.read_bytes() == before
-    with pytest.raises(FileNotFoundError):
+    with pytest.raises(FileNotFoundError, match=r"none.*x\.html"):
         explore(SHAPE).save(tmp_path / "none" / "x.html")
 
 

@@ -89,12 +89,12 @@ def test_permissions_stay_and_nobody_reads_meanwhile(tmp_path: Path, way: str, m
 
 def test_a_target_that_somebody_else_makes_meanwhile_stays(tmp_path: Path, way: str) -> None:
     target = tmp_path / "x"
-    with pytest.raises(FileExistsError) as caught, replaced(target, overwrite=False):
+    with pytest.raises(FileExistsError, match="overwrite=True") as caught, replaced(target, overwrite=False):
         target.write_bytes(b"theirs")
     assert caught.value.filename == str(target)
     assert target.read_bytes() == b"theirs"
     assert names(tmp_path) == ["x"]
-    with pytest.raises(FileExistsError), replaced(target, overwrite=False):
+    with pytest.raises(FileExistsError, match="overwrite=True"), replaced(target, overwrite=False):
         raise AssertionError("not reached")
     with replaced(tmp_path / "y", overwrite=False) as file:
         file.write(b"ours")
@@ -242,7 +242,7 @@ def test_file_systems_without_hard_links(tmp_path: Path, way: str, monkeypatch: 
     monkeypatch.setattr(os, "link", link)
     with replaced(tmp_path / "x", overwrite=False) as file:
         file.write(b"abc")
-    with pytest.raises(FileExistsError), replaced(tmp_path / "y", overwrite=False):
+    with pytest.raises(FileExistsError, match="overwrite=True"), replaced(tmp_path / "y", overwrite=False):
         (tmp_path / "y").write_bytes(b"theirs")
     assert (tmp_path / "y").read_bytes() == b"theirs"
     assert names(tmp_path) == ["x", "y"]
@@ -469,7 +469,7 @@ def test_what_comes_to_lie_where_a_folder_is_written_stays(
             if not seen:
                 monkeypatch.setattr(os.path, "lexists", lambda path: False)
 
-    with pytest.raises(FileExistsError) as found:
+    with pytest.raises(FileExistsError, match="overwrite=True") as found:
         write()
     assert found.value.filename == str(target)
     assert other.read_text(encoding="utf-8") == "theirs"
@@ -484,7 +484,7 @@ def test_a_folder_takes_its_place_when_it_is_complete(tmp_path: Path, monkeypatc
             assert target.exists() == (content == "second")
         assert (target / "file").read_text(encoding="utf-8") == content
         assert names(tmp_path) == ["x"]
-    with pytest.raises(FileExistsError), replaced_folder(target, overwrite=False):
+    with pytest.raises(FileExistsError, match="overwrite=True"), replaced_folder(target, overwrite=False):
         pass
     with (
         pytest.raises(ValueError, match="not this one"),
@@ -539,7 +539,7 @@ def test_what_windows_does_not_replace_is_named_and_stays(
     target = tmp_path / "x"
     target.write_bytes(b"old")
     used = target.open("rb") if why == "open" else sd.open(target, "u8[3]") if why == "mapped" else target.chmod(0o444)
-    with pytest.raises(PermissionError) as caught, replaced(target) as file:
+    with pytest.raises(PermissionError, match="denied") as caught, replaced(target) as file:
         file.write(b"new")
     assert caught.value.filename == str(target)
     assert target.read_bytes() == b"old"
@@ -550,7 +550,7 @@ def test_what_windows_does_not_replace_is_named_and_stays(
 
 def test_a_folder_that_cannot_take_its_name_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     as_on_windows(monkeypatch)
-    with pytest.raises(PermissionError) as caught, replaced_folder(tmp_path / "x") as folder:
+    with pytest.raises(PermissionError, match="denied") as caught, replaced_folder(tmp_path / "x") as folder:
         used = open(f"{folder}/file", "wb")
     used.close()
     assert caught.value.filename == str(tmp_path / "x")

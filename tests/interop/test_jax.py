@@ -282,7 +282,7 @@ def test_what_is_no_array_or_no_layout_is_named() -> None:
             to_jax(given)
     with pytest.raises(TypeError, match="a Layout or its text is wanted"):
         layout_to_jax((1, 0))
-    with pytest.raises(sd.NotationError):
+    with pytest.raises(sd.NotationError, match="expected '}' at the end of the layout, found the end"):
         layout_to_jax("{1,0")
 
 

@@ -139,7 +139,7 @@ def test_what_is_no_npy_file(tmp_path: Path) -> None:
     np.savez(tmp_path / "x.npz", a=np.zeros(3))
     with pytest.raises(ValueError, match=r"strided\.open\('FILE:NAME'\)"):
         sd.load_npy(tmp_path / "x.npz")
-    with pytest.raises(FileNotFoundError):
+    with pytest.raises(FileNotFoundError, match=r"nothing\.npy"):
         sd.load_npy(tmp_path / "nothing.npy")
 
 

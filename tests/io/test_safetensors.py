@@ -148,9 +148,11 @@ def test_assignments_go_to_the_file(tmp_path: Path) -> None:
     assert sd.open(path, mapped=False).tolist() == [[0, 0, 0], [0, 0, 5]]
 
 
-@pytest.mark.parametrize("name", ["__metadata__", "\ud800"])
-def test_names_that_cannot_be_written(name: str, tmp_path: Path) -> None:
-    with pytest.raises(sd.UnsupportedError):
+@pytest.mark.parametrize(
+    ("name", "message"), [("__metadata__", "can be called __metadata__"), ("\ud800", "ud800' is no text")]
+)
+def test_names_that_cannot_be_written(name: str, message: str, tmp_path: Path) -> None:
+    with pytest.raises(sd.UnsupportedError, match=message):
         sd.save_safetensors(tmp_path / "x.safetensors", {name: np.zeros(3)})
     assert not list(tmp_path.iterdir())
 
@@ -183,7 +185,15 @@ GOOD = {"dtype": "U8", "shape": [2], "data_offsets": [0, 2]}
         ({"x": GOOD | {"data_offsets": [0, 1, 2]}}, "are none"),
         ({"x": GOOD | {"data_offsets": [1, 3]}}, "leave a gap"),
         ({"x": GOOD, "y": GOOD}, "overlap"),
+        (
+            {"x": GOOD | {"shape": [3], "data_offsets": [0, 3]}},
+            "^x.safetensors: truncated: the tensors take 3 bytes behind the header, of which the file has 2$",
+        ),
         ({"x": GOOD | {"shape": [1], "data_offsets": [0, 1]}}, "end at byte 1 of the 2"),
+        (
+            {"x": GOOD | {"shape": [2**60], "data_offsets": [0, 2**60]}},
+            "truncated: the tensors take 1152921504606846976 bytes",
+        ),
         ({"x": GOOD | {"dtype": []}}, "which is none"),
         ({"__metadata__": {"a": 1}, "x": GOOD}, "no object of texts"),
         ({"__metadata__": [], "x": GOOD}, "no object of texts"),
@@ -223,7 +233,10 @@ def test_every_change_of_a_byte_is_read_or_refused(tmp_path: Path) -> None:
             refused += 1
     assert refused > 50
     for size in range(len(content)):
-        with pytest.raises(sd.DumpError):
+        with pytest.raises(
+            sd.DumpError,
+            match=r"^(no safetensors file: |a header of \d+ bytes, of|truncated: the tensors take \d+ bytes)",
+        ):
             read_safetensors(io.BytesIO(content[:size]))
 
 

@@ -153,7 +153,7 @@ def test_a_slash_behind_a_store_is_of_no_matter(
 def test_whole_or_not_at_all(tmp_path: Path) -> None:
     path = tmp_path / "x.zarr"
     write(path, x=VALUES)
-    with pytest.raises(FileExistsError):
+    with pytest.raises(FileExistsError, match=r"; overwrite=True replaces it: .*x\.zarr"):
         write(path, x=VALUES[0])
 
     class Broken:

@@ -87,7 +87,7 @@ def test_long_double_is_not_f64() -> None:
 def test_the_table_cannot_be_changed() -> None:
     with pytest.raises(TypeError, match="item assignment"):
         element_types.ELEMENT_TYPES["f128"] = element_types.ELEMENT_TYPES["f64"]  # type: ignore[index]
-    with pytest.raises(AttributeError):
+    with pytest.raises(AttributeError, match="bits"):
         element_types.element_type("f32").bits = 33  # type: ignore[misc]
 
 

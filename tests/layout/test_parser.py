@@ -344,15 +344,13 @@ def test_a_prefix_leaves_a_body_alone() -> None:
 
 
 def check_error(error: sd.NotationError, text: str) -> None:
-    """The first line says what is wrong; a caret stands under the place, if it is known."""
+    """The first line says what is wrong; a caret stands under the place."""
     assert len(str(error)) < 2000
     message, *picture = str(error).split("\n")
     assert message.strip()
     assert error.message == message
     assert isinstance(error, ValueError)
-    if error.position is None:
-        assert not picture
-        return
+    assert error.position is not None
     assert error.text == text
     assert 0 <= error.position <= len(text)
     shown, caret = picture

@@ -56,7 +56,7 @@ def test_a_list_belongs_to_the_space_that_its_head_names() -> None:
 
 @pytest.mark.parametrize("end", ["1", "15", "15.4", "15..."])
 def test_a_limit_that_was_cut_is_none(end: str) -> None:
-    with pytest.raises(sd.DumpError):
+    with pytest.raises(sd.DumpError, match="says nothing that is understood about memory"):
         sd.memory_report(f"RESOURCE_EXHAUSTED: Ran out of memory in memory space hbm. Used 19.46G of {end}")
 
 
@@ -361,7 +361,7 @@ def test_the_report_as_a_message_is_that_of_the_text(tmp_path: Path) -> None:
 def test_a_message_that_is_cut_is_no_report(cut: int) -> None:
     message = usage_message(table_of(("1.0MiB", "f32[512,512]")))
     assert recognise(message[:-cut]) == "binary"
-    with pytest.raises(sd.UnsupportedError):
+    with pytest.raises(sd.UnsupportedError, match="no HLO, no buffer assignment and no text about memory"):
         sd.memory_report(message[:-cut])
 
 

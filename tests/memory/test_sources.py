@@ -75,7 +75,7 @@ def test_unknown_generations_and_spaces_are_refused() -> None:
         sd.memory_report(HLO, generation="v9")
     with pytest.raises(ValueError, match="'vram'"):
         sd.memory_report(HLO, space="vram")
-    with pytest.raises(FileNotFoundError):
+    with pytest.raises(FileNotFoundError, match=r"nowhere\.txt"):
         sd.memory_report("nowhere.txt")
 
 

@@ -112,11 +112,11 @@ def test_other_files_are_left_to_other_engines(tmp_path: Path, raw: Path) -> Non
 def test_errors(raw: Path, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="weights has 2 dimensions"):
         xr.open_dataset(raw, engine=StridedBackend, shape=SHAPE, dims=("i",))
-    with pytest.raises(sd.BufferSizeError):
+    with pytest.raises(sd.BufferSizeError, match="takes 4800000 bytes, but the buffer has 61440"):
         xr.open_dataset(raw, engine=StridedBackend, shape="f32[4000,300]")
     with pytest.raises(sd.UnsupportedError, match="give the shape of"):
         xr.open_dataset(raw, engine=StridedBackend)
-    with pytest.raises(FileNotFoundError):
+    with pytest.raises(FileNotFoundError, match="none"):
         xr.open_dataset(tmp_path / "none", engine=StridedBackend)
 
 

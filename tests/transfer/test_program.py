@@ -113,7 +113,7 @@ def test_what_goes_wrong_keeps_no_buffer_alive(threads: int, begun: int) -> None
     gc.collect()
     gc.disable()
     try:
-        with pytest.raises(ArithmeticError):
+        with pytest.raises(ArithmeticError, match="no more"):
             Copying(tasks, RUN, (), True)(*buffers)
         del buffers
         assert wait_until(lambda: not any(one() is not None for one in alive))

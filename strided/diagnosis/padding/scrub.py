@@ -8,6 +8,8 @@ import shutil
 from typing import Any, BinaryIO
 
 from strided.arrays.layout_array import LayoutArray
+from strided.errors import BufferSizeError
+from strided.escape import visible
 from strided.files.atomic import COPY_BYTES, refuse_existing, refuse_same, replaced
 from strided.files.regular import open_regular
 from strided.layout import Shape
@@ -44,7 +46,11 @@ def scrub_file(
             shutil.copyfileobj(file, copy, COPY_BYTES)
             copy.flush()
             size = copy.tell()
-            _fill_padding(copy, size, shape, offset=offset, bitorder=bitorder, allow_excess=allow_excess)
+            try:
+                _fill_padding(copy, size, shape, offset=offset, bitorder=bitorder, allow_excess=allow_excess)
+            except BufferSizeError as error:
+                message = f"{visible(os.fsdecode(source))}: {error}"
+                raise BufferSizeError(message, actual=error.actual, needed=error.needed) from None
             return size
 
 

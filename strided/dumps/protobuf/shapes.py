@@ -128,15 +128,15 @@ def read_layout(view: memoryview, at: int = 0) -> Layout:
             tiles.append(_read_tile(field))
         elif number == 9:
             if any(level != _DENSE for level in field.integers("LayoutProto.dim_level_types")):
-                raise DumpError("LayoutProto: the layout of a sparse array", position=field.at)
+                raise _sparse("dimensions that are not dense", field.at)
         elif number == 10:
-            raise DumpError("LayoutProto: the layout of a sparse array (a physical shape)", position=field.at)
+            raise _sparse("a physical shape", field.at)
         elif number == 17:
             splits.append(_read_split(field))
         elif number in _LAYOUT_NUMBERS:
             numbers[number] = field.integer(f"LayoutProto.{_LAYOUT_NUMBERS[number]}")
     if any(numbers.get(number) for number in (11, 12)):
-        raise DumpError("LayoutProto: the layout of a sparse array (an index or pointer type)", position=at)
+        raise _sparse("an index or pointer type", at)
     if numbers.get(4, 1) != 1:
         raise DumpError(f"LayoutProto.format {numbers[4]}: only dense arrays (1) can be read", position=at)
     try:
@@ -165,6 +165,12 @@ _LAYOUT_NUMBERS = {
     15: "dynamic_shape_metadata_prefix_bytes",
     16: "tail_padding_alignment_in_elements",
 }
+
+
+def _sparse(what: str, at: int) -> DumpError:
+    """The error for what only the layout of a sparse array has."""
+    message = f"LayoutProto: only a sparse array has {what}, and XLA has no sparse arrays any more"
+    return DumpError(message, position=at)
 
 
 def _read_tile(outer: Field) -> Tile:

@@ -31,6 +31,8 @@ def read_iota(lexer: Lexer, start: int, dimensions: list[int]) -> TileAssignment
         lexer.expect("(")
         order = lexer.integers("a dimension of the iota")
         lexer.expect(")")
+    elif lexer.token == "T":
+        lexer.fail(f"T(...) orders the dimensions of an iota: [{sizes[0]}] has only one", lexer.start)
     return lexer.build(start, TileAssignment.iota, dimensions, sizes, order)
 
 
@@ -94,7 +96,7 @@ def _assignment(lexer: Lexer, mesh: Mesh, start: int, make: Callable[..., T]) ->
             if lexer.token == "{":
                 axes["unreduced"] = _axes(lexer, index, ends=False)[0]
     elif word:
-        lexer.fail("expected replicated, manual, unreduced or '['", at)
+        lexer.fail(f"expected replicated, manual, unreduced or '[', found {word!r}", at)
     else:
         axes["dim_shardings"] = tuple(
             lexer.bracketed(
@@ -108,8 +110,10 @@ def _assignment(lexer: Lexer, mesh: Mesh, start: int, make: Callable[..., T]) ->
             metadata += read_metadata(lexer)
             continue
         name = word.rstrip("=")
-        if "dim_shardings" not in axes or not word.endswith("=") or name not in ("replicated", "unreduced", "manual"):
-            lexer.fail("expected replicated=, unreduced=, manual= or metadata=", at)
+        others = ("replicated", "unreduced", "manual") if "dim_shardings" in axes else ()
+        if not word.endswith("=") or name not in others:
+            wanted = "replicated=, unreduced=, manual= or metadata=" if others else "metadata="
+            lexer.fail(f"expected {wanted}, found {repr(word) if word else lexer.shown()}", at)
         if name in axes:
             lexer.fail(f"{word} stands twice", at)
         if name == "unreduced" and lexer.word:

@@ -29,6 +29,7 @@ from strided.dumps.sharding.named_text import ONE_DEVICE, read_device, read_iota
 from strided.dumps.sharding.tile_assignment import TileAssignment
 from strided.dumps.sharding.value import KINDS, SUBGROUPS, Group, ShardingValue
 from strided.layout.lexer import Lexer
+from strided.wording import counted
 
 T = TypeVar("T")
 
@@ -125,8 +126,8 @@ def _build(lexer: Lexer, start: int, found: dict[str, Any], make: Callable[..., 
         if grid is None or device is not None:
             lexer.fail(f"expected {', '.join(KINDS)} or devices=", start)
         if len(subgroups) > len(grid.dimensions):
-            words = f"{len(subgroups)} kinds of last_tile_dims= for a grid of {len(grid.dimensions)} dimensions"
-            lexer.fail(words, start)
+            there = counted(len(grid.dimensions), "dimension")
+            lexer.fail(f"{len(subgroups)} kinds of last_tile_dims= for {there} of the grid", start)
         return lexer.build(start, lambda: make(kind="tiled", grid=grid, subgroups=subgroups, **extras))
     if kind == "maximal" and (device is None or grid is not None):
         lexer.fail("a maximal sharding needs its one device: maximal device=0", start)

@@ -239,10 +239,10 @@ def _count(sizes: Sequence[int]) -> int:
     count = 1
     for size in sizes:
         if size < 1:
-            raise LayoutError(f"a grid [{_shown(sizes)}] needs sizes of at least 1, found {size}")
+            raise LayoutError(f"[{_shown(sizes)}] needs sizes of at least 1, found {size}")
         count *= size
         if count >= 1 << 63:
-            raise LayoutError(f"a grid of more than 2**63 devices: [{_shown(sizes)}]")
+            raise LayoutError(f"[{_shown(sizes)}] has more than 2**63 cells")
     return count
 
 

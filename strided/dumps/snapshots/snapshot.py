@@ -26,8 +26,16 @@ from strided.dumps.protobuf import wire
 from strided.dumps.protobuf.file_bytes import View, loaded
 from strided.dumps.protobuf.shapes import ProgramShape, read_program_shape
 from strided.dumps.protobuf.wire import Field
-from strided.dumps.snapshots.format import FORMS, SNAPSHOT, Outline, form_of, read_outline
-from strided.dumps.source import Origin, is_contents, naming_in_dump_errors, open_view, refuse_truncated
+from strided.dumps.snapshots.format import FORMS, SNAPSHOT, UNOPTIMIZED, Outline, form_of, read_outline
+from strided.dumps.source import (
+    PROBE_BYTES,
+    Origin,
+    is_contents,
+    is_text,
+    naming_in_dump_errors,
+    open_view,
+    refuse_truncated,
+)
 from strided.errors import DumpError
 from strided.escape import visible
 from strided.layout import AnyShape, TupleShape
@@ -380,6 +388,9 @@ def _unknown(view: View) -> DumpError:
     """The error for bytes of no known form."""
     if not len(view):
         return DumpError("the file is empty; a snapshot was expected")
+    head = loaded(view[:PROBE_BYTES])
+    if ord('"') < head[0] < 0x7F and is_text(head):  # the tags of a snapshot are smaller
+        return DumpError(f"a text, but neither an {SNAPSHOT} nor an {UNOPTIMIZED}; strided.read_dump reads other dumps")
     try:
         deque(wire.fields(view, SNAPSHOT), maxlen=0)
     except DumpError as error:
