@@ -183,16 +183,25 @@ def long_runs(values: Array) -> list[int]:
     return [k for k, (n, stride) in enumerate(runs) if n >= _RUN and stride == values.itemsize]
 
 
+def in_memory_order(values: Array) -> Array:
+    """The elements in one axis, in the order in which they lie in memory: of a tile, without a copy.
+
+    >>> in_memory_order(np.arange(6).reshape(2, 3).T).tolist()
+    [0, 1, 2, 3, 4, 5]
+    """
+    return values.transpose(sorted(range(values.ndim), key=lambda axis: -abs(values.strides[axis]))).reshape(-1)
+
+
 class Reader:
     """Blocks of an array as ndarrays, for several threads at once.
 
-    An array of plain strides is not copied. For any other, each thread converts one block at a time into its own
-    memory, which its next call overwrites.
+    An array of plain strides is not copied, unless blocks are to be `row_major`. For any other, each thread converts
+    one block at a time into its own memory, which its next call overwrites.
     """
 
-    def __init__(self, array: ArrayBase) -> None:
+    def __init__(self, array: ArrayBase, *, row_major: bool = False) -> None:
         self._array = array
-        self._whole = array._as_strided() if array.is_strided else None
+        self._whole = array._as_strided() if array.is_strided and not row_major else None
         if self._whole is not None:
             self._whole.flags.writeable = False
         self._own = threading.local()

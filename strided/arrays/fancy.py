@@ -45,6 +45,11 @@ _LEAST_RUN = 8
 #: For masks: bytes of values converted at a time, and the sparsest mask for that, one element in this many.
 _BAND_BYTES = 1 << 20
 _SPARSE = 24
+#: For entries of the nearest axis: bytes of the values from which on, the fewest of the entries, one in so many, and
+#: the fewest of the others that a block has.
+_LARGE_BYTES = 1 << 22
+_FEW_LINES = 8
+_LEAST_COLUMNS = 16
 #: Elements whose offsets are computed at a time, to be picked from by a mask.
 _MASKED_ELEMENTS = 1 << 18
 
@@ -140,6 +145,50 @@ def gather_points(source: Region, arrays: Sequence[Integers], out: Array) -> boo
     count = max(1, out.size // max(_TASK_ELEMENTS, _LEAST_POINTS))
     run(task, ((k * out.size // count, (k + 1) * out.size // count) for k in range(count)), threads=get_num_threads())
     return not any(astray)
+
+
+def gather_lines(array: ArrayBase, index: Sequence[Any], out: Array) -> bool:
+    """Gather many entries of the nearest axis, of which the other axes are taken whole, into `out`.
+
+    Elements that are neighbours in `out` lie far apart in the buffer. Blocks of all of the nearest axis are converted,
+    and the entries picked from them. Returns False, leaving `out` alone, for any other selection, or if few entries are
+    wanted of each element that is converted.
+    """
+    map_ = array._map
+    if array.nbytes < _LARGE_BYTES or out.nbytes * _FEW_LINES < array.nbytes or out.ndim != map_.ndim:
+        return False
+    near = _nearest_axis(map_)
+    others = map_.shape[:near] + map_.shape[near + 1 :]
+    columns = blocks.BLOCK_BYTES // (map_.shape[near] * array.itemsize)
+    if columns < _LEAST_COLUMNS:
+        return False
+    for axis, at in enumerate(index):
+        n, behind = out.shape[axis], map_.ndim - 1 - axis
+        if np.size(at) != n or np.shape(at)[-1 - behind :] != (n,) + (1,) * behind:
+            return False
+        if axis != near and not np.array_equal(np.ravel(at), np.arange(map_.shape[axis])):
+            return False
+    places, read = np.ravel(index[near]), blocks.Reader(array, row_major=True)
+    whole, chosen = slice(0, map_.shape[near]), slice(None)
+
+    def task(box: blocks.Box) -> None:
+        values = read((*box[:near], whole, *box[near:]))
+        out[(*box[:near], chosen, *box[near:])] = values.take(places, axis=near)
+
+    blocks.run_all(task, ((box,) for box in blocks.boxes(blocks.even_cuts(others, blocks.run_block(others, columns)))))
+    return True
+
+
+def _nearest_axis(map_: AddressMap) -> int:
+    """The axis along which elements lie closest together."""
+    steps = [
+        (abs(t.step * d.stride), axis)
+        for axis, own in enumerate(map_.axes)
+        for t in own
+        for d in t.digits
+        if d.size > 1
+    ]
+    return min(steps, default=(0, 0))[1]
 
 
 def gather_sums(source: Region, index: Sequence[Any], out: Array) -> bool:

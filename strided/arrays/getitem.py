@@ -23,6 +23,8 @@ from strided.runtime import limits
 from strided.runtime.locks import own_lock
 from strided.transfer import copy as transfer
 
+#: Types of entries of a key, beside index arrays.
+_BASIC = {int, slice, type(None), type(...)}
 #: Held while packed elements are written: their neighbours in the byte are written back with them.
 packed_lock = own_lock(threading.RLock)
 
@@ -33,7 +35,11 @@ class Indexing(ArrayBase):
     __slots__ = ()
 
     def __getitem__(self, key: Any) -> Any:
-        selected = self._select(key)
+        selected: Any = self._basic(key)
+        if selected is None:
+            if self.size <= limits.current.whole_elements and _gathers(key):
+                return self._values()[key]
+            selected = classify(self._map, _as_ndarrays(key))
         if type(selected) is int:
             return self._memory.value_at(selected)
         if type(selected) is AddressMap:
@@ -50,12 +56,14 @@ class Indexing(ArrayBase):
 
     def _select(self, key: Any) -> Any:
         """What a key selects: one of the kinds that `classify` lists."""
+        selected = self._basic(key)
+        return classify(self._map, _as_ndarrays(key)) if selected is None else selected
+
+    def _basic(self, key: Any) -> int | AddressMap | None:
+        """The element or view that a key of the common kinds selects; None for any other key."""
         entries = key if type(key) is tuple else (key,)
         offset = element_at(self._map, entries)
-        if offset is not None:
-            return offset
-        moved = view_at(self._map, entries)
-        return classify(self._map, _as_ndarrays(key)) if moved is None else moved
+        return view_at(self._map, entries) if offset is None else offset
 
     def _at_points(self, arrays: Sequence[npt.NDArray[Any]]) -> Array | None:
         """The elements at index arrays of one shape, or at flat ones; None if few, or if one is out of bounds."""
@@ -68,7 +76,8 @@ class Indexing(ArrayBase):
     def _gathered(self, shape: tuple[int, ...], index: Sequence[Any]) -> Array:
         """The elements at arrays of indices, which broadcast to a shape."""
         source, out = self.region, np.empty(shape, self.dtype)
-        if not fancy.is_large(source, out.size) or not fancy.gather_sums(source, index, out):
+        is_large = fancy.is_large(source, out.size)
+        if not is_large or not (fancy.gather_lines(self, index, out) or fancy.gather_sums(source, index, out)):
             transfer.gather_at(source, index, out)
         return out
 
@@ -197,6 +206,14 @@ class Indexing(ArrayBase):
             return
         with packed_lock():
             move(spread, target)
+
+
+def _gathers(key: Any) -> bool:
+    """Whether a key certainly selects elements by index arrays or masks, of which NumPy makes a copy."""
+    entries = key if type(key) is tuple else (key,)
+    arrays = [x for x in entries if type(x) is np.ndarray and x.ndim and x.dtype.kind in "iub"]
+    rest = [x for x in entries if type(x) is not np.ndarray]
+    return len(arrays) > 0 and len(arrays) + len(rest) == len(entries) and all(type(x) in _BASIC for x in rest)
 
 
 def _as_ndarrays(key: Any) -> Any:

@@ -176,6 +176,8 @@ class Methods(ArrayBase):
 
     def tobytes(self, order: Any = "C") -> bytes:
         """The values as bytes, in logical order and without padding; ``a.buffer.tobytes()`` are the physical bytes."""
+        if order in ("C", "c") and not self.flags.c_contiguous:
+            return self.dense_bytes().tobytes()  # NumPy takes long to copy across its axes
         return self._values().tobytes(order)
 
     def astype(
@@ -221,6 +223,12 @@ class Methods(ArrayBase):
 
     def flatten(self, order: Any = "C") -> Array:
         """A copy of the elements in one axis."""
+        # Copied once, and not by NumPy, which takes long across its axes.
+        if order in ("C", "c"):
+            return self.to_numpy().reshape(-1)
+        if order in ("F", "f"):
+            backwards = self._with_map(self._map.transposed(range(self.ndim)[::-1]))
+            return backwards.to_numpy().reshape(-1)
         return self._values().flatten(order)
 
     def take(self, indices: Any, axis: Any = None, out: Any = None, mode: Any = "raise") -> Any:

@@ -7,6 +7,7 @@ precision across blocks; for shorter types see `wide_sums`.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
@@ -14,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
-from strided.arrays import wide_sums
+from strided.arrays import blocks, wide_sums
 from strided.arrays.base import Array, ArrayBase, broadcasts
 from strided.arrays.block_reduce import Partial, Reduction, reduced
 from strided.arrays.blocks import Box
@@ -34,6 +35,9 @@ from strided.layout.element_types import is_builtin
 
 #: Arrays of at least this many bytes of values are read block by block; of smaller ones NumPy reduces a converted copy.
 STREAM_BYTES = 1 << 24
+#: Sums of at most this many bytes each do not stream: partial results, in double precision twice, are larger than a
+#: converted copy.
+FEW_BYTES = 16
 
 
 def streams(array: Any) -> bool:
@@ -109,6 +113,8 @@ def stream(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str
             raise
         return NotImplemented  # it may be well with `out`
     axes = tuple(range(array.ndim)) if axis is None else normalize_axis_tuple(axis, array.ndim)
+    if function in _SUMS and math.prod(array.shape[k] for k in axes) * array.itemsize <= FEW_BYTES:
+        return NotImplemented
     kept = _kept(array.shape, axes, keepdims=given.get("keepdims", False))
     if out is not None and out.shape != kept:
         return function(array.stand_in(), axis=axis, out=np.empty(out.shape, out.dtype), **given)  # refused
@@ -211,7 +217,9 @@ def _var_of(call: ReductionCall, *, skip: bool = False) -> Array:
 
 def _extreme_of(call: ReductionCall, *, ufunc: np.ufunc) -> Array:
     start = partial(block_extreme, ufunc=ufunc, initial=call.initial)
-    return call.reduced(Reduction(start, partial(combined, ufunc=ufunc)))[0]
+    # Along some of the axes, NumPy compares its own types twice as fast in whole rows as in pieces of a tile.
+    in_rows = len(call.axes) < call.array.ndim and is_builtin(call.array.dtype)
+    return call.reduced(Reduction(start, partial(combined, ufunc=ufunc), in_order=in_rows))[0]
 
 
 def _extreme_number_of(call: ReductionCall, *, ufunc: np.ufunc) -> Array:
@@ -226,12 +234,13 @@ def _place_of(call: ReductionCall, *, function: Any, better: np.ufunc) -> Array:
     combine = partial(first_place, better=better)
     if len(call.axes) < call.array.ndim:
         return call.reduced(Reduction(start, combine, in_order=True))[1]
-    extreme = np.max if better is np.greater else np.min
     best: list[Any] = []
 
     def matters(values: Array) -> bool:
         """Whether the extreme may be among these: only then its index is looked for."""
-        own = extreme(values)
+        # Types of ml_dtypes have no fast maximum, and NumPy would copy elements in another order.
+        line = blocks.in_memory_order(values)
+        own = line[function(line)]
         with np.errstate(invalid="ignore"):
             is_best = not best or own != own or not better(best[0], own)
         if is_best:
@@ -250,6 +259,9 @@ def _truth_of(call: ReductionCall, *, ufunc: np.ufunc) -> Array:
 def _count_of(call: ReductionCall, *, predicate: Callable[[Array], Array] | None = None) -> Array:
     def start(values: Array, where: Any, box: Box, axes: Axes) -> Partial:
         found = values if predicate is None else _truths_of(predicate, values)
+        if len(axes) == values.ndim:
+            # Along given axes NumPy would make booleans of them first.
+            return (np.full((1,) * values.ndim, np.count_nonzero(blocks.in_memory_order(found))),)
         return (np.asarray(np.count_nonzero(found, axis=axes, keepdims=True)),)
 
     return call.reduced(Reduction(start, partial(combined, ufunc=np.add)))[0]

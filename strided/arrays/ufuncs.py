@@ -222,7 +222,27 @@ def _results(
         raise
     examples = example if isinstance(example, tuple) else (example,)
     places = outs or (None,) * len(examples)
-    return tuple(np.empty(shape, e.dtype) if out is None else out for e, out in zip(examples, places, strict=True))
+    order = options.get("order", "K")
+    return tuple(
+        _new_result(sources, shape, e.dtype, order) if out is None else out
+        for e, out in zip(examples, places, strict=True)
+    )
+
+
+def _new_result(sources: list[Any], shape: tuple[int, ...], dtype: np.dtype[Any], order: Any) -> Array:
+    """A new array for results.
+
+    Its axes lie in the order that NumPy chooses for operands of plain strides: each block of it is then as contiguous
+    as theirs. Converted operands are row-major, and so are the results.
+    """
+    if not all(isinstance(x, np.ndarray | np.generic) or x.is_strided for x in sources):
+        return np.empty(shape, dtype)
+    views = [x._as_strided() if isinstance(x, ArrayBase) else x for x in sources]
+    operands: Any = [*views, None]
+    flags: Any = [*[["readonly"]] * len(views), ["writeonly", "allocate"]]
+    types = [*(x.dtype for x in views), dtype]
+    chosen = np.nditer(operands, ["refs_ok", "zerosize_ok", "multi_index"], flags, types, order=order)
+    return chosen.operands[-1]
 
 
 class _BlockedCall(NamedTuple):
@@ -302,6 +322,9 @@ class _Target:
         digits = None if shape is None else blocks.digits_of(result, box)
         if digits is not None and digits[0].shape == shape:
             self.array = digits[0]
+            return
+        if shape is None and result.is_strided:
+            self.array = result._as_strided()[box]
             return
         self._part = blocks.part(result, box)
         values = np.empty(self._part.shape, result.dtype)

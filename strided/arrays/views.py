@@ -134,7 +134,8 @@ class Views(ArrayBase):
         >>> type(a.ravel()).__name__, type(a[:, :2].ravel()).__name__
         ('ndarray', 'LayoutArray')
         """
-        self.stand_in().ravel(order)  # type: ignore[arg-type]
+        # Refuses what is no order. (A stand-in of this shape would be copied as a whole.)
+        np.empty(()).ravel(order)  # type: ignore[arg-type]
         flags = self.flags
         if order in ("K", "k") and self.is_strided and not flags.forc:
             return self.as_strided().ravel("K")

@@ -36,6 +36,9 @@ class Limits(NamedTuple):
     offsets_elements: int = 1 << 10
     #: The same for index arrays, whose tables take longer to make. `small.Gather`.
     indexed_elements: int = 1 << 11
+    #: Arrays of up to so many are converted as a whole for an index array or a mask: finding where the elements lie
+    #: takes longer. Not measured beyond 4,096.
+    whole_elements: int = 1 << 12
     #: From this on the kernel decodes and encodes varints, at several times NumPy's 100 MB/s. `snapshots.Varints`.
     varint_bytes: int = 1 << 24
     #: From this on a staged copy is worth its planning. `small.Planning`.

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import strided as sd
-from strided.arrays import fancy
+from strided.arrays import blocks, fancy
 from strided.runtime import limits
 from tests.cases import Case, some_values
 from tests.checks import Guarded, check_same, check_same_assignment, encoded, same_outcome, same_values, shape_of
@@ -28,7 +28,7 @@ def _always(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(fancy, "_LEAST_RUN", 2)
     monkeypatch.setattr(fancy, "_BAND_BYTES", 16)
     monkeypatch.setattr(fancy, "_SPARSE", 1000)
-    with limits.replaced(loading_elements=1, indexed_elements=1):
+    with limits.replaced(loading_elements=1, indexed_elements=1, whole_elements=0):
         yield
 
 
@@ -93,6 +93,57 @@ def test_outer_selections(data: st.DataObject) -> None:
     for axis, pick in enumerate(picks):
         check_same(array_of(case, values), values, (*(slice(None),) * axis, np.array(pick)))
         check_same(array_of(case, values), values, (..., np.array(pick), *(slice(None),) * (values.ndim - axis - 1)))
+
+
+@pytest.mark.parametrize("element_type", ["f32", "bf16", "s4", "c128", "pred"])
+@pytest.mark.parametrize(
+    ("layout", "axis"),
+    [
+        ("{0,1,2}", 0),
+        ("{0,2,1:T(4,8)}", 0),
+        ("{1,0,2:T(2,8)}", 1),
+        ("{2,1,0:T(8,4)}", 2),
+        ("{2,1,0}", 2),
+    ],
+)
+def test_entries_of_the_nearest_axis(
+    layout: str, axis: int, element_type: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are picked from converted blocks, without looking for each element."""
+    monkeypatch.setattr(fancy, "_LARGE_BYTES", 0)
+    monkeypatch.setattr(fancy, "_LEAST_COLUMNS", 1)
+    monkeypatch.setattr(blocks, "BLOCK_BYTES", 2048)
+    monkeypatch.setattr(fancy, "gather_sums", lambda *args: pytest.fail("elements were looked for"))
+    shape = sd.parse(f"{element_type}[19,21,23]{layout}")
+    values = np.random.default_rng(0).integers(0, 2, (19, 21, 23)).astype(shape.dtype)
+    a = sd.LayoutArray.from_numpy(values, shape.layout, element_type=element_type)
+    front = (slice(None),) * axis
+    for places in ([5, -1, 5, 0, 11], np.arange(19)[::-1], np.arange(-19, 19)):
+        same_values(a[(*front, np.array(places))], values[(*front, np.array(places))])
+        same_values(np.take(a, places, axis), np.take(values, places, axis))
+    backwards = a[::-1, ::-1, ::-1]
+    same_values(backwards[(*front, np.array([3, -3, 0]))], values[::-1, ::-1, ::-1][(*front, np.array([3, -3, 0]))])
+
+
+def test_other_selections_are_not_taken_for_entries_of_the_nearest_axis(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fancy, "_LARGE_BYTES", 0)
+    monkeypatch.setattr(fancy, "_LEAST_COLUMNS", 1)
+    values = np.arange(19 * 21 * 23, dtype=np.int32).reshape(19, 21, 23)
+    a = sd.LayoutArray.from_numpy(values, "{0,2,1:T(4,8)}")
+    rows, columns = np.array([5, -1, 5, 0, 11]), np.array([2, 20, 1, 1, 9])
+    for key in (
+        (rows, slice(None, None, 2)),
+        (rows, slice(1, None)),
+        (rows, slice(None, None, -1)),
+        (rows, 3),
+        (rows, columns),
+        (rows[:, None], columns),
+        (slice(None), rows),
+        (rows.reshape(1, 5),),
+        (rows, None),
+        (rows, slice(0)),
+    ):
+        same_values(a[key], values[key])
 
 
 @given(st.data())

@@ -179,3 +179,38 @@ def test_printing_tells_the_shape_as_numpy_does(shape: tuple[int, ...], options:
     a = sd.LayoutArray.from_numpy(x, "{" + ",".join(map(str, reversed(range(len(shape))))) + ":T(8,128)}")
     with np.printoptions(**options):
         assert np.array_repr(a) == np.array_repr(x)
+
+
+@pytest.mark.parametrize("order", "KCFA")
+@pytest.mark.parametrize("layouts", [("{1,0}",), ("{0,1}",), ("{0,1}", "{0,1}"), ("{0,1}", "{1,0}"), ("{1,0}", None)])
+def test_results_of_plain_strides_lie_in_numpys_order(layouts: tuple[str | None, ...], order: Any) -> None:
+    arrays = [
+        x if k is None else sd.LayoutArray.from_numpy(x, k) for x, k in zip((FLOATS, FLOATS + 1), layouts, strict=False)
+    ]
+    plain = [a.as_strided() if isinstance(a, sd.LayoutArray) else a for a in arrays]
+    for inputs, given in (
+        (arrays, plain),
+        ([arrays[0][::2, 3:]], [plain[0][::2, 3:]]),
+        ([*arrays, 2][:2], [*plain, 2][:2]),
+    ):
+        ufunc = np.exp if len(inputs) == 1 else np.multiply
+        got, expected = ufunc(*inputs, order=order), ufunc(*given, order=order)
+        same_values(got, expected)
+        assert got.strides == expected.strides
+
+
+def test_results_of_tiles_are_row_major() -> None:
+    a = sd.LayoutArray.from_numpy(FLOATS, "{0,1:T(2,3)}")
+    assert (a + 1).flags.c_contiguous
+    assert (a + np.asfortranarray(FLOATS)).flags.c_contiguous
+
+
+@pytest.mark.parametrize("layout", ["{1,0}", "{0,1}", "{0,1:T(2,3)}"])
+def test_in_place_in_windows(layout: str) -> None:
+    a, x = sd.LayoutArray.from_numpy(FLOATS, layout), FLOATS.copy()
+    for window in (np.s_[:], np.s_[::-2, 3:], np.s_[5:6], np.s_[:, 4]):
+        for array in (a, x):
+            part = array[window]
+            part += 1
+            np.multiply(part, 3, out=part, where=np.asarray(part) > 0)
+    same_values(np.asarray(a), x)

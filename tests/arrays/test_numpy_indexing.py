@@ -18,6 +18,8 @@ from hypothesis import strategies as st
 from numpy._core.tests import test_indexing as numpy_tests
 
 import strided as sd
+from strided.arrays import getitem
+from strided.runtime import limits
 from tests.arrays.test_keys import KEYS
 from tests.cases import Case, some_values
 from tests.checks import (
@@ -34,6 +36,13 @@ from tests.checks import (
 )
 from tests.strategies import basic_keys, cases, keys
 from tests.thinned import thinned
+
+
+@pytest.fixture(autouse=True)
+def _gathered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No array is so small that it is converted as a whole for an index array."""
+    monkeypatch.setattr(limits, "current", limits.current._replace(whole_elements=0))
+
 
 XLA_NAMES = {"int64": "s64", "float64": "f64", "int32": "s32", "bool": "pred"}
 
@@ -105,6 +114,28 @@ def test_any_key_of_any_layout(data: st.DataObject) -> None:
     case = data.draw(cases(max_rank=5))
     values = some_values(case, 1)
     check_same(array_of(case, values), values, data.draw(keys(case.dimensions)))
+
+
+@pytest.mark.parametrize("dimensions", [(5, 7), (4, 3, 5), (2, 1, 3, 4)], ids=str)
+def test_small_arrays_are_converted_for_index_arrays(
+    dimensions: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "current", limits.current._replace(whole_elements=1 << 12))
+    rng = np.random.default_rng(len(dimensions))
+    for key in KEYS:
+        case = random_layout(rng, dimensions, "f32")
+        values = some_values(case, 3)
+        check_same(array_of(case, values), values, key)
+    monkeypatch.setattr(getitem, "classify", lambda *args: pytest.fail("the elements were looked for"))
+    for layout in ("{1,0}", "{0,1:T(2,3)}"):
+        x = np.arange(35, dtype=np.int32).reshape(5, 7)
+        a = sd.LayoutArray.from_numpy(x, layout)
+        rows, mask = np.array([3, -1, 3]), x % 3 == 1
+        for key in (rows, mask, (slice(1, 4), rows), (rows, None, rows), (..., mask[0], None)):
+            got = a[key]
+            same_values(got, x[key])
+            assert got.flags.writeable
+            assert not np.shares_memory(got, a.buffer)
 
 
 @given(st.data())

@@ -176,6 +176,23 @@ def test_types_that_numpy_lacks(element_type: str) -> None:
 
 
 @pytest.mark.usefixtures("small_streams")
+@pytest.mark.parametrize("function", [np.argmax, np.argmin], ids=lambda f: f.__name__)
+@pytest.mark.parametrize("layout", ["{1,0:T(4,8)(2,1)}", "{0,1:T(8,4)}", "{1,0}", "{0,1}"])
+def test_places_of_extremes_of_short_floats(
+    layout: str, function: Callable[[Any], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ties, zeros of both signs and NaN; no maximum of a block is asked for, as ml_dtypes has no fast one."""
+    rng = np.random.default_rng(1)
+    tried = rng.integers(-3, 4, (40, 24, 32)).astype(ml_dtypes.bfloat16)
+    tried[::4, 5, 7] = np.nan
+    tried[1::4] *= ml_dtypes.bfloat16(0) * tried[1::4]
+    expected = [function(x) for x in tried]
+    for name in ("max", "min"):
+        monkeypatch.setattr(np, name, lambda *args, **options: pytest.fail("an extreme was looked for"))
+    assert [function(sd.LayoutArray.from_numpy(x, layout)) for x in tried] == expected
+
+
+@pytest.mark.usefixtures("small_streams")
 def test_universal_functions_and_methods_stream_too(monkeypatch: pytest.MonkeyPatch) -> None:
     x = np.arange(117, dtype=np.float32).reshape(9, 13)
     a = sd.LayoutArray.from_numpy(x, "{0,1:T(2,2)}")
@@ -367,6 +384,22 @@ def test_blocks_lie_on_tiles() -> None:
 
 
 # --- larger than memory ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["sum", "mean"])
+def test_sums_of_pairs_take_no_more_memory_than_a_copy(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reductions, "STREAM_BYTES", 1 << 20)
+    x = np.random.default_rng(0).integers(-9, 9, (512, 2, 1024)).astype(np.float32)
+    a = sd.LayoutArray.from_numpy(x, "{2,1,0:T(8,128)}")
+    getattr(a, name)(axis=1)  # loads the compiler and a kernel
+    tracemalloc.start()
+    try:
+        got = getattr(a, name)(axis=1)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    same_values(got, getattr(x, name)(axis=1))
+    assert peak < 2 * x.nbytes
 
 
 def test_memory_is_bounded(tmp_path: Path) -> None:

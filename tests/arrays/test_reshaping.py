@@ -7,6 +7,8 @@ views.
 from __future__ import annotations
 
 import itertools
+import tracemalloc
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -128,3 +130,31 @@ def test_the_same_shape_is_a_view_whatever_the_layout(text: str) -> None:
     view = a.reshape(a.shape, copy=False)
     view[...] = 1
     assert (a.to_numpy() == 1).all()
+
+
+@pytest.mark.parametrize("layout", ["{1,0}", "{0,1}", "{1,0:T(8,128)}"])
+@pytest.mark.parametrize(
+    "copy",
+    [lambda a: a.flatten(), lambda a: a.flatten("F"), lambda a: a[:, ::-1].ravel()],
+    ids=["flatten", "by columns", "ravel"],
+)
+def test_elements_are_copied_once(layout: str, copy: Callable[[sd.LayoutArray], np.ndarray]) -> None:
+    a = sd.LayoutArray(np.zeros(1 << 20, np.float32), f"f32[1024,1024]{layout}")
+    copy(a)  # loads the compiler and a kernel
+    tracemalloc.start()
+    try:
+        copy(a)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 1.5 * a.nbytes
+
+
+@pytest.mark.parametrize("order", ["C", "F", "A"])
+def test_bytes_of_plain_strides(order: Any) -> None:
+    x = np.arange(35, dtype=np.float32).reshape(5, 7)
+    for layout in ("{1,0}", "{0,1}", "{0,1:T(2,3)}"):
+        a = sd.LayoutArray.from_numpy(x, layout)
+        y = a.as_strided() if a.is_strided else x
+        for key in (np.s_[:], np.s_[::2, 1:], np.s_[::-1], np.s_[2], np.s_[:, 3]):
+            assert a[key].tobytes(order) == y[key].tobytes(order)
