@@ -14,7 +14,7 @@ from strided.escape import visible
 from strided.files.magic import format_of
 from strided.layout import Shape
 from strided.runtime.aliases import Bytes
-from strided.runtime.given import whole
+from strided.runtime.argument_checks import whole
 
 _BYTE = np.dtype(np.uint8)
 #: Sizes that allocators and file systems round buffers up to, in bytes.

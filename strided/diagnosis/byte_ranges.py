@@ -26,7 +26,7 @@ from strided.layout.validation import INT64_MAX
 from strided.planning.axis_maps import axis_map_of
 from strided.planning.runs import Loop, leaves_of, merged, spread
 from strided.runtime.aliases import Table
-from strided.runtime.given import whole
+from strided.runtime.argument_checks import whole
 from strided.transfer.region import chunks
 
 #: The most runs that are listed, a gigabyte of them.

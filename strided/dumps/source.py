@@ -16,7 +16,7 @@ from strided.errors import DumpError
 from strided.files.compressed import MAGIC_BYTES, Expander, expander_of
 from strided.files.gzipped import Readable
 from strided.files.regular import open_regular
-from strided.runtime.given import whole
+from strided.runtime.argument_checks import whole
 
 #: Limit for expanded text, in bytes: reading it takes several times as much memory.
 MAX_TEXT_BYTES = 1 << 30

@@ -13,7 +13,7 @@ from strided.layout.element_types import MAX_NDIM
 from strided.layout.parser import any_shape
 from strided.layout.sizes import Sizes, sizes, tile_of
 from strided.layout.tuples import unbuffered
-from strided.runtime.given import whole
+from strided.runtime.argument_checks import whole
 from strided.wording import counted, wrapped
 
 T = TypeVar("T")

@@ -10,7 +10,7 @@ from strided.errors import DumpError
 from strided.memory.buffers import Buffer
 from strided.memory.pictures import svg
 from strided.memory.printed import report_html, report_text
-from strided.runtime.given import at_least
+from strided.runtime.argument_checks import at_least
 from strided.wording import counted
 
 

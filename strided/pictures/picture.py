@@ -10,7 +10,7 @@ from strided.layout import UNBOUNDED, AnyShape, Shape
 from strided.layout.parser import any_shape, array_shape
 from strided.layout.sizes import has_addresses, sizes
 from strided.pictures.grid import ELISION, GAP, Axis, Grid, grid
-from strided.runtime.given import whole
+from strided.runtime.argument_checks import whole
 from strided.wording import wrapped
 
 PADDING = "·"

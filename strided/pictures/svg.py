@@ -11,7 +11,7 @@ from strided.layout import Shape
 from strided.layout.parser import array_shape
 from strided.pictures.grid import ELISION, GAP, Axis, Grid, grid
 from strided.pictures.svg_elements import COLOURS, HATCH, box, document, line, text
-from strided.runtime.given import whole
+from strided.runtime.argument_checks import whole
 
 _CELL_HEIGHT = 24
 _MARGIN = 8

@@ -6,7 +6,7 @@ from typing import Any
 
 from strided.memory.memory_report import memory_report
 from strided.memory.report import check_expansion
-from strided.runtime.given import at_least
+from strided.runtime.argument_checks import at_least
 from strided.wording import size_text
 
 

@@ -13,7 +13,7 @@ from strided.diagnosis.difference.scan import Progress, scan
 from strided.diagnosis.difference.tally import Tally
 from strided.diagnosis.difference.values import Tolerance, is_float
 from strided.pictures.marks import MarkMap
-from strided.runtime.given import whole
+from strided.runtime.argument_checks import whole
 
 #: From this share of mismatches on, they are "everywhere".
 _EVERYWHERE = 0.9

@@ -10,7 +10,7 @@ from typing import Any
 from strided.diagnosis.difference.result import Difference
 from strided.escape import visible
 from strided.pictures.html import Section, card, preformatted
-from strided.runtime.given import whole
+from strided.runtime.argument_checks import whole
 from strided.wording import counted, wrapped
 
 #: Names, snapshots and values that a report shows.

@@ -10,7 +10,7 @@ import numpy as np
 
 from strided.pictures.html import Section, card, picture, table
 from strided.pictures.marks import MarkMap
-from strided.runtime.given import whole
+from strided.runtime.argument_checks import whole
 from strided.wording import counted, wrapped
 
 #: What the mismatches of a report are called.

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from strided.arrays.base import Array
 from strided.diagnosis.bit_patterns import patterns
 from strided.layout.element_types import element_type_of_dtype, is_builtin
-from strided.runtime.given import at_least
+from strided.runtime.argument_checks import at_least
 
 Mask = npt.NDArray[np.bool_]
 #: How many steps two values are apart: unsigned integers of any width.

@@ -27,7 +27,7 @@ from strided.files.magic import HEAD_BYTES, format_of
 from strided.layout import AnyShape, Layout, Shape
 from strided.layout.element_types import ELEMENT_TYPES
 from strided.runtime.aliases import Table
-from strided.runtime.given import whole
+from strided.runtime.argument_checks import whole
 
 #: Points, and pairs for each axis and power of two, of the sample that all readings are tried with, and of those for
 #: the best ones, and for the best ones in a large file.

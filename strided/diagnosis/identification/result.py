@@ -7,7 +7,7 @@ from typing import Any, Literal, TypeAlias
 
 from strided.layout import Shape
 from strided.pictures.html import Section, card, table
-from strided.runtime.given import whole
+from strided.runtime.argument_checks import whole
 from strided.wording import counted, wrapped
 
 Verdict: TypeAlias = Literal["certain", "likely", "tied", "none"]

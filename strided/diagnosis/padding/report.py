@@ -8,7 +8,7 @@ from typing import Any
 
 from strided.pictures.html import Section, card, picture, table
 from strided.pictures.marks import MarkMap
-from strided.runtime.given import whole
+from strided.runtime.argument_checks import whole
 from strided.wording import counted, wrapped
 
 #: Lines of padding that are named as equal to lines of data.

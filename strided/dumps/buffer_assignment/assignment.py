@@ -24,7 +24,7 @@ from strided.dumps.buffer_assignment.text import HEADER, read_assignment_text
 from strided.dumps.buffer_assignment.values import Allocation, Value
 from strided.dumps.source import BYTE_ORDER_MARK, is_contents, is_text, naming_in_dump_errors, open_source
 from strided.errors import DumpError, UnsupportedError
-from strided.runtime.given import string, whole
+from strided.runtime.argument_checks import string, whole
 from strided.runtime.lazy import lazy
 from strided.wording import counted
 

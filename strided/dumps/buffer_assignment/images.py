@@ -14,7 +14,7 @@ from strided.dumps.source import open_source
 from strided.errors import DumpError, StridedError
 from strided.escape import visible
 from strided.runtime.aliases import Bytes
-from strided.runtime.given import whole
+from strided.runtime.argument_checks import whole
 from strided.runtime.lazy import lazy
 from strided.wording import counted, some
 

@@ -26,7 +26,7 @@ from strided.escape import visible
 from strided.layout import AnyShape, Layout, Shape, Tile, TupleShape
 from strided.layout.parser import parse
 from strided.layout.tuples import unbuffered
-from strided.runtime.given import whole
+from strided.runtime.argument_checks import whole
 
 #: Kinds of values that can be read.
 READABLE = frozenset(["array", "element", "dynamic"])

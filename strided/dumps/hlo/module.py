@@ -25,7 +25,7 @@ from strided.dumps.hlo.text_header import TextHeader
 from strided.errors import DumpError, DumpWarning, warn
 from strided.escape import visible
 from strided.layout import AnyShape, Layout, parser
-from strided.runtime.given import string, whole
+from strided.runtime.argument_checks import string, whole
 from strided.runtime.lazy import lazy, state_without_lazy
 from strided.wording import counted
 

@@ -30,7 +30,7 @@ from strided.dumps.hlo.text_header import TextHeader, split_rows
 from strided.dumps.hlo.text_instruction import NAME
 from strided.dumps.source import BYTE_ORDER_MARK, split_lines
 from strided.errors import DumpError
-from strided.runtime.given import whole
+from strided.runtime.argument_checks import whole
 
 _HEADING = re.compile(rf"\s*+({'|'.join(TABLES)})\b{BLANKS}(?=[0-9]|\Z)", re.DOTALL)
 #: Lines among which the end of a row of a source table is looked for: with each token on its own, there are 15.

@@ -21,7 +21,7 @@ from strided.errors import UnsupportedError
 from strided.layout import Layout, Shape
 from strided.layout.element_types import element_type_of_dtype
 from strided.layout.parser import parse
-from strided.runtime.given import whole
+from strided.runtime.argument_checks import whole
 
 __all__ = ["ShardedArray", "assemble", "shard"]
 

@@ -21,7 +21,7 @@ from strided.dumps.sharding.value import ShardingValue
 from strided.errors import LayoutError, UnsupportedError
 from strided.escape import visible
 from strided.layout import Shape
-from strided.runtime.given import whole
+from strided.runtime.argument_checks import whole
 
 #: A slice of every dimension.
 Index = tuple[slice, ...]

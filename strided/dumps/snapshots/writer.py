@@ -13,7 +13,7 @@ from strided.dumps.snapshots.snapshot import Values
 from strided.errors import UnsupportedError
 from strided.escape import visible
 from strided.files.atomic import replaced
-from strided.runtime.given import string
+from strided.runtime.argument_checks import string
 
 #: The longest message that protobuf's parsers read, in bytes.
 MAX_MESSAGE_BYTES = (1 << 31) - 1

@@ -11,7 +11,7 @@ from strided.dumps.hlo.instruction import ComputationLike
 from strided.escape import visible
 from strided.layout import AnyShape, Layout, Shape
 from strided.pictures.html import Section, card, table
-from strided.runtime.given import whole
+from strided.runtime.argument_checks import whole
 from strided.wording import counted, wrapped
 
 #: What the attributes of a copy are called in a table.

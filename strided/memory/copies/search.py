@@ -10,7 +10,7 @@ from strided.memory.copies.executions import Executions, executions
 from strided.memory.copies.layout_copy import LayoutCopies, LayoutCopy
 from strided.memory.copies.traffic import byte_size, bytes_of_program
 from strided.memory.copies.verify import verified
-from strided.runtime.given import at_least, whole
+from strided.runtime.argument_checks import at_least, whole
 from strided.tpu.default_layout import check_generation
 
 
