@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from strided.kernels import SHORT_ROW_BYTES
+from strided.planning.axis_maps import AxisMap
 from strided.planning.boxes import WORD_BITS, Axis, Box, side_of
 from strided.planning.offset_tables import length_of, nearness, tile_period_of, word_multiple
 from strided.runtime import limits
@@ -84,6 +85,9 @@ def block_lengths(
     lanes = tuple(layout.order[-1] for layout in staging)
     long = limits.current.staging_lane_bytes * 8 // widest
     source, target = near
+    # Rows of packed elements that are cut anyway: those of the target matter more whose ends are written twice.
+    is_cut = bits[0] < 8 and not source.rows and any(axes[k].extent > long for k in source.lanes)
+    is_ragged = not target.rows and any(side.unit_stride % limits.current.line_bits for side in _apart(axes, target))
     # Blocks end with lines: elements of one along the nearest axes.
     lines: dict[int, int] = {}
     for k, side in (*((k, axes[k].source) for k in source.lanes), *((k, axes[k].target) for k in target.lanes)):
@@ -100,6 +104,7 @@ def block_lengths(
         *((k, axes[k].extent if is_short_row(axes[k], WORD_BITS) else 256) for k in target.lanes if target.rows),
         # Tiles of words are long pieces already: then rows of the target, whose ends are written twice.
         *((k, 8 * SHORT_ROW_BYTES // bits[1]) for k in target.lanes if source.rows and not target.rows),
+        *((k, long) for k in target.lanes if is_cut and is_ragged),
         *_onward(axes, 2, target, bits[1]),
         *_onward(axes, 1, source, bits[0]),
         *((k, long) for k in (*lanes, *source.lanes, *target.lanes)),
@@ -120,6 +125,11 @@ def block_lengths(
         line = math.lcm(apart, lines.get(k, 1))
         lengths[k] = max(lengths[k], length_of(axes[k], most, line if most >= 2 * line else apart))
     return tuple(min(length, axis.extent) for length, axis in zip(lengths, axes, strict=True))
+
+
+def _apart(axes: Sequence[Axis], near: Near) -> Iterator[AxisMap]:
+    """The target's side of the axes that are not near there."""
+    return (axis.target for k, axis in enumerate(axes) if k not in near.lanes and axis.extent > 1)
 
 
 def _onward(axes: Sequence[Axis], side: int, near: Near, bits: int) -> Iterator[tuple[int, int]]:

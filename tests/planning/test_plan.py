@@ -185,6 +185,24 @@ def test_blocks_read_from_tiles_of_words_have_long_rows_in_the_target(shape: str
     assert np.prod(along) >= row_bytes
 
 
+@pytest.mark.parametrize(
+    ("shape", "packed", "lengths"),
+    [
+        ("s4[8192,6138]", False, (512, 2048)),  # rows of the target end inside of lines
+        ("s4[8192,6138]", True, (256, 2048)),
+        ("s4[8192,6144]", False, (2048, 512)),  # they do not
+        ("s4[1920,6138]", False, (1920, 512)),  # rows of the source are whole
+    ],
+)
+def test_rows_of_packed_elements_are_cut_where_that_costs_least(
+    shape: str, packed: bool, lengths: tuple[int, int]
+) -> None:
+    target = "{1,0:E(4)}" if packed else "{1,0}"
+    (step,) = plan_between(f"{shape}{{0,1:E(4)}}", f"{shape}{target}").steps
+    assert isinstance(step, StagedCopy)
+    assert step.lengths == lengths
+
+
 def test_rows_of_words_are_taken_apart_first_where_short_rows_of_the_target_go_on_along_them() -> None:
     kernels = [
         plan_between(f"{shape}{{0,1,2:T(8,128)(2,1)}}", f"{shape}{{2,1,0}}").kernel
