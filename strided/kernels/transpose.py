@@ -44,10 +44,7 @@ def _transpose(turn, suits, by_lines, width, source, target, tables, streaming, 
     p_pieces, along = p_table
     room = simd_bytes.address(scratch) + 63 & -64
     # The source's first byte and where it ends, and how many of its rows lie in a line: one of these is asked for.
-    sharing = ZERO + 1
-    if count > 1:
-        sharing = max(sharing, 64 // max(1, abs(simd_bytes.integer(source_rows + 8) - simd_bytes.integer(source_rows))))
-    bounds = simd_bytes.address(source), simd_bytes.address(source) + source.size, sharing
+    bounds = simd_bytes.address(source), simd_bytes.address(source) + source.size, _sharing(source_rows, count)
     held, far = NONE, ZERO
     late = ZERO, ZERO, ZERO, ZERO, ZERO
     for k in range(count):
@@ -102,6 +99,21 @@ def _transpose(turn, suits, by_lines, width, source, target, tables, streaming, 
     if streaming:
         finish_ring(width, ring, late, room)
         simd_bytes.fence()
+
+
+@separate
+def _sharing(rows, count):
+    """How many rows lie in a line with the first one, at even steps: members of a word, but not those of the next."""
+    found = ZERO + 1
+    if count < 2:
+        return found
+    first = simd_bytes.integer(rows)
+    step = abs(simd_bytes.integer(rows + 8) - first)
+    while found < min(count, 64) and (found + 1) * step <= 64:
+        if abs(simd_bytes.integer(rows + 8 * found) - first) != found * step:
+            break
+        found += 1
+    return found
 
 
 @part
