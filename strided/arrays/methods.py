@@ -223,12 +223,13 @@ class Methods(ArrayBase):
 
     def flatten(self, order: Any = "C") -> Array:
         """A copy of the elements in one axis."""
-        # Copied once, and not by NumPy, which takes long across its axes.
-        if order in ("C", "c"):
-            return self.to_numpy().reshape(-1)
-        if order in ("F", "f"):
-            backwards = self._with_map(self._map.transposed(range(self.ndim)[::-1]))
-            return backwards.to_numpy().reshape(-1)
+        backwards = order in ("F", "f")
+        if backwards or order in ("C", "c"):
+            # Copied once, and not by NumPy, which takes long across its axes; into memory that the result owns.
+            source = self._with_map(self._map.transposed(range(self.ndim)[::-1])) if backwards else self
+            flat = np.empty(self.size, self.dtype)
+            source.to_numpy(out=flat.reshape(source.shape))
+            return flat
         return self._values().flatten(order)
 
     def take(self, indices: Any, axis: Any = None, out: Any = None, mode: Any = "raise") -> Any:

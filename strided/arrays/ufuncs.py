@@ -156,7 +156,7 @@ def _in_blocks(ufunc: np.ufunc, inputs: tuple[Any, ...], outs: tuple[Any, ...], 
         return NotImplemented
     # NumPy refuses some types of masks, and warns of results that are left unset.
     asked = {"where": np.empty(0, masks[0].dtype)} if masks else {}
-    results = _results(ufunc, inputs, sources, outs, {**options, **asked}, shape)
+    results = _results(ufunc, inputs, sources, masks, outs, {**options, **asked}, shape)
     if results is None or any(x.dtype.hasobject for x in (*sources, *results)):
         return NotImplemented  # Python's functions are called in order, and by this thread
     return _by_blocks(ufunc, inputs, sources, masks[0] if masks else None, results, options, shape)
@@ -201,6 +201,7 @@ def _results(
     ufunc: np.ufunc,
     inputs: tuple[Any, ...],
     sources: list[Any],
+    masks: list[Any],
     outs: tuple[Any, ...],
     options: dict[str, Any],
     shape: tuple[int, ...],
@@ -222,26 +223,26 @@ def _results(
         raise
     examples = example if isinstance(example, tuple) else (example,)
     places = outs or (None,) * len(examples)
-    order = options.get("order", "K")
+    operands, order = [*sources, *(out for out in outs if out is not None), *masks], options.get("order", "K")
     return tuple(
-        _new_result(sources, shape, e.dtype, order) if out is None else out
+        _new_result(operands, shape, e.dtype, order) if out is None else out
         for e, out in zip(examples, places, strict=True)
     )
 
 
-def _new_result(sources: list[Any], shape: tuple[int, ...], dtype: np.dtype[Any], order: Any) -> Array:
+def _new_result(operands: list[Any], shape: tuple[int, ...], dtype: np.dtype[Any], order: Any) -> Array:
     """A new array for results.
 
-    Its axes lie in the order that NumPy chooses for operands of plain strides: each block of it is then as contiguous
-    as theirs. Converted operands are row-major, and so are the results.
+    Its axes lie in the order that NumPy chooses for operands of plain strides, given results and a mask among them:
+    each block of it is then as contiguous as theirs. Converted operands are row-major, and so are the results.
     """
-    if not all(isinstance(x, np.ndarray | np.generic) or x.is_strided for x in sources):
+    if not all(isinstance(x, np.ndarray | np.generic) or x.is_strided for x in operands):
         return np.empty(shape, dtype)
-    views = [x._as_strided() if isinstance(x, ArrayBase) else x for x in sources]
-    operands: Any = [*views, None]
+    views = [x._as_strided() if isinstance(x, ArrayBase) else x for x in operands]
+    every: Any = [*views, None]
     flags: Any = [*[["readonly"]] * len(views), ["writeonly", "allocate"]]
     types = [*(x.dtype for x in views), dtype]
-    chosen = np.nditer(operands, ["refs_ok", "zerosize_ok", "multi_index"], flags, types, order=order)
+    chosen = np.nditer(every, ["refs_ok", "zerosize_ok", "multi_index"], flags, types, order=order)
     return chosen.operands[-1]
 
 

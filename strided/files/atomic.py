@@ -104,7 +104,7 @@ def replaced(path: str | os.PathLike[str], *, overwrite: bool = True) -> Iterato
         The file cannot be written; an earlier file stays.
     """
     target, there = resolved(path)
-    if not os.path.basename(os.fsdecode(path)):  # "new/" is no file, though no folder is there
+    if os.path.basename(os.fsdecode(path)) in ("", os.curdir, os.pardir):  # "new/" and "new/." are no files
         raise IsADirectoryError(errno.EISDIR, "a folder, where a file is expected", os.fspath(path))
     if there is not None and not overwrite:
         refuse_existing(path)

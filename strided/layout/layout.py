@@ -8,7 +8,15 @@ from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, NamedTuple
 
 from strided.addressing.tiling import COMBINE
-from strided.layout.validation import INT64_MAX, FieldError, beyond_int64, integer, integers, shortened
+from strided.layout.validation import (
+    INT64_MAX,
+    FieldError,
+    beyond_int64,
+    bound_missed,
+    integer,
+    integers,
+    shortened,
+)
 from strided.runtime import notebook
 
 #: Names of the memory spaces that are public. Others differ between devices.
@@ -58,11 +66,6 @@ class SplitConfig(NamedTuple):
 
     def __str__(self) -> str:
         return f"({self.dimension}:{','.join(map(str, self.split_indices))})"
-
-
-def _least(least: int, value: int) -> str:
-    """What a number must be, and what it is instead."""
-    return f"{'at most 2^63 - 1' if value > INT64_MAX else f'{least} or more'}, not {value}"
 
 
 @dataclass(frozen=True, repr=False)
@@ -173,16 +176,16 @@ class Layout:
         if not 1 <= self.tail_padding_alignment_in_elements <= INT64_MAX:
             raise FieldError(
                 "tail_padding_alignment_in_elements",
-                f"the tail padding alignment must be {_least(1, self.tail_padding_alignment_in_elements)}",
+                f"the tail padding alignment must be {bound_missed(1, self.tail_padding_alignment_in_elements)}",
             )
         if not 0 <= self.element_size_in_bits <= INT64_MAX:
             raise FieldError(
-                "element_size_in_bits", f"the element size in bits must be {_least(0, self.element_size_in_bits)}"
+                "element_size_in_bits", f"the element size in bits must be {bound_missed(0, self.element_size_in_bits)}"
             )
         if not -128 <= self.memory_space <= 127:
             raise FieldError("memory_space", f"XLA holds a memory space in 8 signed bits; {self.memory_space} is none")
         if not 0 <= self.dynamic_shape_metadata_prefix_bytes <= INT64_MAX:
-            wanted = _least(0, self.dynamic_shape_metadata_prefix_bytes)
+            wanted = bound_missed(0, self.dynamic_shape_metadata_prefix_bytes)
             raise FieldError(
                 "dynamic_shape_metadata_prefix_bytes", f"the bytes of the metadata prefix must be {wanted}"
             )

@@ -18,7 +18,7 @@ from strided.errors import LayoutError, UnsupportedError
 from strided.layout.element_types import ElementType, element_type
 from strided.layout.index_util import Addressing
 from strided.layout.layout import Layout, PaddingValue, descending
-from strided.layout.validation import INT64_MAX, FieldError, check_order, integers, shortened
+from strided.layout.validation import INT64_MAX, FieldError, bound_missed, check_order, integers, shortened
 from strided.runtime import notebook
 from strided.runtime.lazy import lazy
 
@@ -91,8 +91,7 @@ class Shape(Addressing):
             return
         for n, d in zip(self.dimensions, dynamic, strict=True):
             if not (0 <= n <= INT64_MAX or (d and n == UNBOUNDED)):
-                wanted = "at most 2^63 - 1" if n > INT64_MAX else "0 or more"
-                raise FieldError("dimensions", f"the size of a dimension is {wanted}, not {n}")
+                raise FieldError("dimensions", f"the size of a dimension is {bound_missed(0, n)}")
         if self.layout is None:
             put(self, "layout", Layout(descending(self.rank)))
         elif not isinstance(self.layout, Layout):

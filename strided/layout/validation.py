@@ -44,6 +44,15 @@ def integer(value: Any, what: str) -> int:
         raise FieldError(what, f"{what} must be an integer, not {repr(value)[:100]}") from None
 
 
+def bound_missed(least: int, value: int) -> str:
+    """What a number must be, which it is not: `least` or more, and of 64 bits.
+
+    >>> bound_missed(1, 0)
+    '1 or more, not 0'
+    """
+    return f"{'at most 2^63 - 1' if value > INT64_MAX else f'{least} or more'}, not {value}"
+
+
 def beyond_int64(values: Sequence[int]) -> str:
     """What to say of values of which one is too large: that, or nothing.
 

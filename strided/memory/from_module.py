@@ -69,18 +69,19 @@ def report_from_module(
     else:
         usage, peak, place = [], sum(one.best.size for one in found), None
         buffers = [_buffer(one, None, True, results) for one in found]
+    most = peak if total is None else total
     return MemoryReport(
         module=module.name,
         space=space,
         space_name=name_of_space(space),
-        total_bytes=peak if total is None else total,
-        peak_bytes=peak if total is None else min(peak, total),
+        total_bytes=most,
+        peak_bytes=min(peak, most),
         peak_at=None if place is None else liveness.schedule[place],
-        padding_bytes=min(sum(b.wasted_bytes for b in buffers), peak if total is None else total),
+        padding_bytes=min(sum(b.wasted_bytes for b in buffers), most),
         buffers=tuple(buffers),
         schedule=liveness.schedule if module.is_scheduled else (),
         usage=tuple(usage),
-        bounds=frozenset(("peak_bytes", "padding_bytes") if total else ("total_bytes", "peak_bytes", "padding_bytes")),
+        bounds=frozenset({"peak_bytes", "padding_bytes"} | ({"total_bytes"} if total is None else set())),
         notes=(note or _basis(module), *_of_values(found, unsized)),
     )
 

@@ -50,8 +50,10 @@ def report_from_text(
         space = next(iter(found.spaces))
         notes.append(f"the text speaks of {found.spaces[space].name} alone")
     own = found.spaces.get(space) or Space(space, str(space))
-    if module is not None and own.total is not None and not own.rows and found.module in ("", module.name):
-        return _with_values_of(module, found, own, generation, notes)
+    if module is not None and found.module in ("", module.name):
+        report = _with_values_of(module, found, own, generation, notes)
+        if report is not None:
+            return report
     is_told = found.has_tables and any(one.rows for one in found.spaces.values())
     if own.total is None and not own.rows and not is_told:
         raise DumpError(f"the text says nothing about memory space {space}", path=path)
@@ -89,12 +91,16 @@ def report_from_text(
 
 def _with_values_of(
     module: Module, found: UsageText, own: Space, generation: str | None, notes: Sequence[str]
-) -> MemoryReport:
-    """The report of a text that lists no buffers: they are those of the module."""
-    assert own.total is not None
+) -> MemoryReport | None:
+    """The report of a text that lists no buffers: they are those of the module. None if it has none there either."""
+    if own.total is None or any(one.rows for one in found.spaces.values()):
+        return None
     total, rounded = own.total.bytes, _rounded(own)
-    note = f"the text lists no buffers: these are the values of the HLO. {_ORDERED if module.is_scheduled else _LOOSE}"
+    what = "the tables of the text cannot be read" if found.has_tables else "the text lists no buffers"
+    note = f"{what}: these are the values of the HLO. {_ORDERED if module.is_scheduled else _LOOSE}"
     report = report_from_module(module, own.number, generation, total=total, note=note)
+    if not report.buffers:
+        return None
     if not report.usage:
         report, rounded = replace(report, peak_bytes=total), rounded | {"padding_bytes"}
     return replace(

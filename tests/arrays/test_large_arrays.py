@@ -199,6 +199,17 @@ def test_results_of_plain_strides_lie_in_numpys_order(layouts: tuple[str | None,
         assert got.strides == expected.strides
 
 
+@pytest.mark.filterwarnings("ignore:.where. used without .out.")
+@pytest.mark.parametrize("beside", [np.ascontiguousarray, np.asfortranarray])
+@pytest.mark.parametrize("layout", ["{1,0}", "{0,1}"])
+def test_masks_and_given_results_have_a_say_in_the_order(layout: str, beside: Any) -> None:
+    a, mask, out = sd.LayoutArray.from_numpy(FLOATS, layout), beside(FLOATS == FLOATS), beside(np.zeros_like(FLOATS))
+    for operation in (lambda x: np.negative(x, where=mask), lambda x: np.modf(x, out=(out, None))[1]):
+        got, expected = operation(a), operation(a.as_strided())
+        same_values(got[mask], expected[mask])
+        assert got.strides == expected.strides
+
+
 def test_results_of_tiles_are_row_major() -> None:
     a = sd.LayoutArray.from_numpy(FLOATS, "{0,1:T(2,3)}")
     assert (a + 1).flags.c_contiguous

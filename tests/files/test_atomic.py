@@ -114,6 +114,8 @@ def test_what_is_no_file_is_refused(tmp_path: Path, way: str) -> None:
     for target, match in (
         (tmp_path, "a folder, where a file is expected"),
         (f"{tmp_path / 'new'}{os.sep}", "a folder, where a file is expected"),
+        (os.path.join(tmp_path, "new", os.curdir), "a folder, where a file is expected"),
+        (os.path.join(tmp_path, "new", os.pardir), "a folder, where a file is expected"),
         ("", "No such file"),
         (tmp_path / "pipe", "not a regular file"),
         (tmp_path / "none" / "x", "No such file"),

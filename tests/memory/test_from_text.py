@@ -137,6 +137,41 @@ def test_a_scheduled_module_tells_when_the_values_are_in_use() -> None:
     assert sd.memory_report([after, E1000.replace("16.50K", "8.00K")]).peak_bytes == 8192  # no more than the total
 
 
+TWO_SPACES = """Memory Space: default (color=0)
+Total bytes: 18432000 (17.58MiB)
+  cumulative_size;       size;       offset; used_by_n_values; shapes_list
+  ------------------------------------------------------------
+   17.58MiB(100%);   17.58MiB;            0;                1; f32[3000,1500]
+
+Memory Space: vmem (color=1)
+Total bytes: 4096 (4.0KiB)
+"""
+
+
+def test_no_values_stand_in_for_those_of_another_memory_space() -> None:
+    """What the module says of the space is nothing, and so nothing of its padding."""
+    before = module_text("p = f32[3000,1500] parameter(0)\nROOT r = f32[3000,1500] sine(p)")
+    report, alone = (sd.memory_report(given, space="vmem") for given in ([TWO_SPACES, before], TWO_SPACES))
+    assert report.padding_bytes == 4096
+    assert (
+        report.notes
+        == alone.notes
+        == (
+            "the total is the compiler's own",
+            "the text lists no buffers of this memory space",
+        )
+    )
+    error = E1000.replace("HBM", "VMEM").replace("Hbm", "Vmem")
+    assert sd.memory_report([error, before], space=1).padding_bytes == sd.memory_report(error, space=1).padding_bytes
+
+
+def test_values_of_a_module_stand_in_for_tables_that_cannot_be_read() -> None:
+    before = module_text("p = f32[3000,1500] parameter(0)\nROOT r = f32[3000,1500] sine(p)")
+    report = sd.memory_report([TWO_SPACES.replace(";   17.58MiB;", "|   17.58MiB|"), before], generation="v5e")
+    assert [b.name for b in report.buffers] == ["p", "r"]
+    assert report.notes[1].startswith("the tables of the text cannot be read: these are the values of the HLO. ")
+
+
 def test_the_list_of_older_compilers_is_read() -> None:
     report = sd.memory_report(OLD)
     (buffer,) = report.buffers
