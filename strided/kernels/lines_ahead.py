@@ -92,10 +92,15 @@ def block_ahead(outer, row_cuts, piece_cuts, size, are_words, gaps):
 def ask(s, end, step, shared, ahead):
     """Prefetch as much as a line of the target takes: of rows that share its words, a few in their turn.
 
-    `ahead` has the bytes from here to there, those between rows, whether what comes from the cache is asked for, and
-    the rows of which each line is asked for in turn, 1 for others.
+    `ahead` has the bytes from here to there, those between rows (of rows that share none in the target, the lines that
+    are asked for), whether what comes from the cache is asked for, and the rows of which each line is asked for in
+    turn, 1 for others.
     """
     lead, pitch, _, dense = ahead
+    if shared == 1 and step > 128:
+        for k in range(pitch):
+            simd_bytes.prefetch(s + lead + 64 * k)
+        return
     lines = shared * step >> 6 if shared > 1 else 1
     for k in range(lines):
         own = 64 * k if dense > 1 else ((end >> 6) * lines + k & shared - 1) * pitch

@@ -100,8 +100,10 @@ def rows_alone(fetch, spill, aim, fixed, origin, chosen, cut, lead, later, ends,
         place = origin[0] + rows[i, 0], origin[1] + rows[i, 1]
         member = rows[i, 2]
         how = aim(member, ZERO, options), ends[0], ends[1] - step
-        # Rows that share words of the source ask for different ones of their lines.
-        ahead = lead[0] + (member & max(1, step >> 6) - 1) * 64, ZERO, lead[1], ZERO + 1
+        # Rows that share words of the source ask for different ones of their lines; those alone in them for all, where
+        # these are more than the two that caches fetch at once.
+        lines = step >> 6 if step > 128 and rows[min(i + 1, last - 1), 2] == member else ZERO + 1
+        ahead = lead[0] + (member & max(1, step >> 6) - 1) * 64 * (lines == 1), lines, lead[1], ZERO + 1
         if asks:
             ask_for_end(origin[1], rows, i + ROWS_AHEAD, later)
         line = copy_row(fetch, spill, fixed, place, cut, how, ahead, line)

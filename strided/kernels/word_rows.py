@@ -11,13 +11,14 @@ from strided.kernels import NEAR, simd_bytes
 from strided.kernels.compile import ZERO, part
 from strided.kernels.held_run import NONE, begun_at, finish, grown, move_run, put_at
 from strided.kernels.lines_ahead import ask_for, ask_for_ends, ask_for_gap, gap_behind, place_of
+from strided.kernels.row_driver import sums
 from strided.kernels.tables import begin
 from strided.kernels.word_lines import LINES, OWN, PLACES, all_follow, near, put_place, ragged, row_bytes, sharing, take
 
 # Where in the scratch are the run that is held, and rows that are not wanted.
 _RUN, _UNWANTED = OWN, 5 << 15
-#: Bytes of the source that are asked for ahead, by whole words of a row or whole matrices of up to so many bytes, and
-#: groups of rows that the ends of runs are.
+#: Bytes of the source that are asked for ahead, by whole words of a row or whole matrices of up to so many bytes, by
+#: pieces of longer rows; and groups of rows that the ends of runs are.
 _AHEAD, _FAR, _ENDS_AHEAD = 4096, 1 << 15, 8
 #: Bytes of a row up to which its last line comes first: the CPU foresees longer ones better from front to back.
 _FEW_LINES = 192
@@ -40,7 +41,8 @@ def take_apart(unzip, shared, width, longest, source, target, tables, streaming,
     fixed = ZERO + shared, ZERO + width, size, room, simd_bytes.address(source) + source.size
     for k in range(shared):
         put_place(room + PLACES, k, room + LINES + 64 * k)
-    ahead = _rows_ahead(rows, shared, 4 * size // width) if source.size > NEAR else ZERO
+    words = 4 * sums(pieces)[0]
+    ahead = _rows_ahead(rows, shared, words) if source.size > NEAR else ZERO
     starts = simd_bytes.address(source), simd_bytes.address(target)
     if streaming:
         _by_runs(unzip, fixed, starts, outer, rows, pieces, ahead, how)
@@ -53,6 +55,8 @@ def take_apart(unzip, shared, width, longest, source, target, tables, streaming,
             last = i + 1 if ahead else near(rows, i, pieces)
             first = i
             for p in range(len(pieces)):
+                if ahead and words > _FAR:
+                    lead = _piece_ahead(pieces, p)
                 i = first
                 while i < last:
                     count = sharing(rows, i, len(rows))
@@ -60,6 +64,13 @@ def take_apart(unzip, shared, width, longest, source, target, tables, streaming,
                     i += count
             i = max(i, last)
     return True
+
+
+@part
+def _piece_ahead(pieces, p):
+    """Bytes from a piece to the one whose words are asked for meanwhile, where rows are long; 0 behind the last one."""
+    on = p + max(1, _AHEAD // max(1, 4 * pieces[p, 2]))
+    return pieces[on, 0] - pieces[p, 0] if on < len(pieces) else ZERO
 
 
 @part
