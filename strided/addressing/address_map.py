@@ -15,7 +15,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TypeAlias
+from functools import lru_cache
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -82,6 +83,32 @@ class IrregularTerm:
 #: ``(start + step * i) // weight * factor`` for each carry (start, step, weight, factor).
 #: Plain tuples: Python takes twice as long to unpack named ones.
 AxisSlope: TypeAlias = tuple[int, int, tuple[tuple[int, int, int, int], ...]]
+
+
+#: Results of each kind that are remembered for views made again and again, such as the rows of a loop.
+_MOST_REMEMBERED = 512
+
+
+class EqualSteps(NamedTuple):
+    """Where the elements of a view lie that takes equal steps along each axis, counted from the base of its map.
+
+    Attributes
+    ----------
+    first : int
+        Offset of the first element.
+    strides : tuple of int
+        Elements from one index to the next along each axis.
+    ndarray_strides : tuple of int
+        The same, and for axes of one entry without a stride of their own what NumPy has in arrays without padding.
+    low, high : int
+        The least and the greatest offset, if there are elements.
+    """
+
+    first: int
+    strides: tuple[int, ...]
+    ndarray_strides: tuple[int, ...]
+    low: int
+    high: int
 
 
 @dataclass(frozen=True)
@@ -159,17 +186,15 @@ class AddressMap:
         return not self.irregular
 
     @lazy
+    def equal_steps(self) -> EqualSteps | None:
+        """Where the elements lie, from the base on, if they lie at equal steps along each axis; else None."""
+        return None if self.irregular else _equal_steps(self.shape, self.axes)
+
+    @lazy
     def strides(self) -> tuple[int, ...] | None:
         """Elements from one index to the next along each axis, or None if an axis takes unequal steps."""
-        if self.irregular:
-            return None
-        strides = []
-        for n, terms in zip(self.shape, self.axes, strict=True):
-            linear = [t.linear(n) for t in terms]
-            if any(found is None or not found[1].is_linear for found in linear):
-                return None
-            strides.append(sum(d.stride for found in linear if found for d in found[1].digits))
-        return tuple(strides)
+        steps = self.equal_steps
+        return None if steps is None else steps.strides
 
     @lazy
     def slopes(self) -> tuple[int, tuple[AxisSlope, ...]]:
@@ -265,6 +290,13 @@ class AddressMap:
             self.upper_bound,
         )
 
+    @lazy
+    def reversed_axes(self) -> AddressMap:
+        """The view with its axes in reverse: the same object each time, by which conversions are recognised."""
+        found = self.transposed(range(self.ndim)[::-1])
+        found.__dict__["reversed_axes"] = self
+        return found
+
     def scaled(self, factor: int, shift: int = 0) -> AddressMap:
         """The view whose offsets are ``factor`` times those of this one, plus `shift`.
 
@@ -303,13 +335,8 @@ class AddressMap:
 
     def broadcast_to(self, shape: Sequence[int]) -> AddressMap:
         """The view broadcast to a shape, which must be possible."""
-        view = self
-        for _ in range(len(shape) - self.ndim):
-            view = view.with_axis(0)
-        for k, n in enumerate(shape):
-            if view.shape[k] != n:
-                view = view.at(k, 0).with_axis(k, n)
-        return view
+        wanted = tuple(shape)
+        return self if wanted == self.shape else _broadcast(self, wanted)
 
     def diagonal(self, offset: int, axis1: int, axis2: int) -> AddressMap:
         """The view along ``index[axis1] + offset == index[axis2]``, as a last axis."""
@@ -337,5 +364,48 @@ class AddressMap:
             return self
         if self.irregular:
             return None
-        found = regrouped(self.shape, self.axes, shape)
-        return None if found is None else AddressMap(tuple(shape), self.base + found[0], found[1], (), self.upper_bound)
+        return _reshaped(self, tuple(shape))
+
+
+# --- remembered by what is asked for: a view made anew is as good as the one before -----------------------------------
+
+
+@lru_cache(maxsize=_MOST_REMEMBERED)
+def _equal_steps(shape: tuple[int, ...], axes: tuple[tuple[Term, ...], ...]) -> EqualSteps | None:
+    first = low = high = 0
+    strides = []
+    for n, terms in zip(shape, axes, strict=True):
+        stride = 0
+        for term in terms:
+            linear = term.linear(n)
+            if linear is None or not linear[1].is_linear:
+                return None
+            stride += sum(d.stride for d in linear[1].digits)
+            first += int(term.offset_at(0))
+        low, high = low + min(0, (n - 1) * stride), high + max(0, (n - 1) * stride)
+        strides.append(stride)
+    as_numpy, next_ = strides.copy(), 1
+    for k in reversed(range(len(shape))):
+        if shape[k] == 1 and not strides[k]:
+            as_numpy[k] = next_
+        next_ = abs(as_numpy[k]) * shape[k]
+    return EqualSteps(first, tuple(strides), tuple(as_numpy), first + low, first + high)
+
+
+@lru_cache(maxsize=_MOST_REMEMBERED)
+def _broadcast(map_: AddressMap, shape: tuple[int, ...]) -> AddressMap:
+    base = map_.base
+    order: list[int | None] = [None] * (len(shape) - map_.ndim)
+    for k, (n, own) in enumerate(zip(shape[len(order) :], map_.shape, strict=True)):
+        if n != own:
+            base += sum(int(t.offset_at(0)) for t in map_.axes[k])
+        order.append(k if n == own else None)
+    axes = tuple(() if k is None else map_.axes[k] for k in order)
+    irregular = tuple(c.with_steps(order) for c in map_.irregular)
+    return AddressMap(shape, base, axes, irregular, map_.upper_bound)
+
+
+@lru_cache(maxsize=_MOST_REMEMBERED)
+def _reshaped(map_: AddressMap, shape: tuple[int, ...]) -> AddressMap | None:
+    found = regrouped(map_.shape, map_.axes, shape)
+    return None if found is None else AddressMap(shape, map_.base + found[0], found[1], (), map_.upper_bound)

@@ -36,12 +36,13 @@ class Arguments:
     def __init__(
         self, *given: Any, may_write: Callable[[ArrayBase], bool] = lambda array: True, in_part: bool = False
     ) -> None:
-        arrays = list({id(x): x for x in arrays_in(given)}.values())
         self._ndarrays: dict[int, tuple[ArrayBase, Array]] = {}
-        for array in arrays:
+        apart = []
+        for array in {id(x): x for x in arrays_in(given)}.values():
             if array.is_strided:
                 self._ndarrays[id(array)] = array, array._as_strided()
-        apart = [x for x in arrays if not x.is_strided]
+            else:
+                apart.append(array)
         if len(apart) > 1:
             for group in _of_one_buffer(apart):
                 for array, values in _converted_together(group):
@@ -53,11 +54,11 @@ class Arguments:
             if not (array._memory.buffer.flags.writeable and may_write(array)):
                 values.flags.writeable = False
         self._arrays = {id(values): array for array, values in self._ndarrays.values()}
-        self._before = {
-            key: values.copy()
-            for key, (array, values) in self._ndarrays.items()
-            if in_part and values.flags.writeable and not array.is_strided
-        }
+        self._before: dict[int, Array] = {}
+        if in_part:
+            for key, (array, values) in self._ndarrays.items():
+                if values.flags.writeable and not array.is_strided:
+                    self._before[key] = values.copy()
 
     def to_ndarray(self, x: Any) -> Any:
         """An argument for NumPy, with ndarrays in place of arrays."""
@@ -87,8 +88,8 @@ class Arguments:
                 continue
             given, values = found
             before = self._before.get(id(array))
-            changed = np.True_ if before is None else _changed(before, values)
-            if changed.all():
+            changed = None if before is None else _changed(before, values)
+            if changed is None or changed.all():
                 given[...] = values
             else:
                 given[changed] = values[changed]
@@ -109,13 +110,15 @@ def is_writeable(x: Any) -> bool:
     return isinstance(x, ArrayBase) and bool(x._memory.buffer.flags.writeable)
 
 
-def arrays_in(x: Any, types: Any = ArrayBase) -> Iterator[Any]:
+def arrays_in(x: Any, types: Any = ArrayBase) -> list[Any]:
     """The arrays in an argument: itself, or those in lists, tuples and dicts."""
     if isinstance(x, types):
-        yield x
-    elif type(x) in (list, tuple, dict):
+        return [x]
+    found: list[Any] = []
+    if type(x) in (list, tuple, dict):
         for item in x.values() if type(x) is dict else x:
-            yield from arrays_in(item, types)
+            found += arrays_in(item, types)
+    return found
 
 
 def with_each(x: Any, change: Callable[[Any], Any], types: Any = ArrayBase) -> Any:
@@ -123,7 +126,7 @@ def with_each(x: Any, change: Callable[[Any], Any], types: Any = ArrayBase) -> A
     if isinstance(x, types):
         return change(x)
     if type(x) in (list, tuple):
-        return type(x)(with_each(item, change, types) for item in x)
+        return type(x)([with_each(item, change, types) for item in x])
     return {name: with_each(item, change, types) for name, item in x.items()} if type(x) is dict else x
 
 

@@ -6,7 +6,9 @@ what they need, and what NumPy writes to an argument reaches the buffer. Everyth
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterator
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -90,9 +92,16 @@ def _out(function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> A
     """The array for the result, by name or position; None if there is none."""
     if "out" in kwargs:
         return kwargs["out"]
-    return next(
-        (x for x, name in zip(args, wide_sums.signature(function).parameters, strict=False) if name == "out"), None
-    )
+    place = _place_of_out(function) if len(args) > 1 else None
+    return args[place] if place is not None and place < len(args) else None
+
+
+@cache
+def _place_of_out(function: Function) -> int | None:
+    """The place of the parameter `out`, which is never the first one; None if it is given by name alone."""
+    by_name = inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.KEYWORD_ONLY
+    names = [p.name for p in wide_sums.signature(function).parameters.values() if p.kind not in by_name]
+    return names.index("out") if "out" in names else None
 
 
 def _is_read_only(x: Any) -> bool:

@@ -309,13 +309,15 @@ class ArrayBase:
         memory = self._memory
         if memory.file is not None:
             memory.file.check()
-        if self.size == 0:
-            return np.ndarray(self.shape, self.dtype, memory.buffer[:0])
-        strides = self._byte_strides()
-        if strides is None:
+        map_, dtype = self._map, memory.dtype
+        if map_.size == 0:
+            return np.ndarray(map_.shape, dtype, memory.buffer[:0])
+        steps = map_.equal_steps if memory.bits >= 8 else None
+        if steps is None:
             raise BufferError(self._why_no_strides())
-        start = int(self._map.offset_of((0,) * self.ndim)) * self.itemsize
-        return np.ndarray(self.shape, self.dtype, memory.buffer, start, strides)
+        width = dtype.itemsize
+        start, strides = (map_.base + steps.first) * width, tuple([s * width for s in steps.ndarray_strides])
+        return np.ndarray(map_.shape, dtype, memory.buffer, start, strides)
 
     def _values(self) -> Array:
         """The values for callers that only read: a view on plain strides, else a copy."""
@@ -330,20 +332,7 @@ class ArrayBase:
         >>> a.is_strided, a[:2, 1].is_strided
         (False, True)
         """
-        return self.size == 0 or self._byte_strides() is not None
-
-    def _byte_strides(self) -> tuple[int, ...] | None:
-        """Bytes from one index to the next along each axis; None if that varies."""
-        strides = self._map.strides if self._memory.bits >= 8 else None
-        if strides is None:
-            return None
-        # An axis of one entry has no stride of its own; give it NumPy's for an array without padding.
-        found: list[int] = []
-        next_ = self.itemsize
-        for n, stride in zip(reversed(self.shape), reversed(strides), strict=True):
-            found.insert(0, next_ if n == 1 and not stride else stride * self.itemsize)
-            next_ = abs(found[0]) * n
-        return tuple(found)
+        return (self._memory.bits >= 8 and self._map.equal_steps is not None) or self._map.size == 0
 
     def _what(self) -> str:
         """The array's name in messages."""

@@ -155,7 +155,10 @@ def view_at(source: AddressMap, key: tuple[Any, ...]) -> AddressMap | None:
         axis += 1
     if len(shape) + ndim - axis > MAX_NDIM:
         return None
-    return AddressMap.unchecked((*shape, *sizes[axis:]), base, (*axes, *own[axis:]), (), source.upper_bound)
+    whole_shape, whole_axes = (*shape, *sizes[axis:]), (*axes, *own[axis:])
+    if whole_shape == sizes and base == source.base and whole_axes == own:
+        return source  # what is known of it serves ``a[:]``, too
+    return AddressMap.unchecked(whole_shape, base, whole_axes, (), source.upper_bound)
 
 
 def view(source: AddressMap, selection: Selection) -> AddressMap:

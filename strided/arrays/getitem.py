@@ -102,8 +102,7 @@ class Indexing(ArrayBase):
             self._set_elements(selected, value, key)
         else:
             map_ = selected.map if type(selected) is Copy else selected
-            # Conversions are recognised by the map itself: `a[...] = x` by that of the array.
-            self._with_map(self._map if map_ == self._map else map_)._assign(value, key, self)
+            self._with_map(map_)._assign(value, key, self)
 
     def _set_elements(self, selected: Outer, value: Any, key: Any) -> None:
         """Set the elements at the index arrays that `key` stands for."""
@@ -193,9 +192,11 @@ class Indexing(ArrayBase):
                 source = source._replace(map=source.map.at(0, 0))
         else:
             source = transfer.region_of_ndarray(whole._cast(value, key, self.ndim))
-        if not broadcasts(source.map.shape, self.shape):
-            refuse(whole.shape, key, np.shape(value))
-        spread, target = source._replace(map=source.map.broadcast_to(self.shape)), self.region
+        spread, target = source, self.region
+        if source.map.shape != self.shape:
+            if not broadcasts(source.map.shape, self.shape):
+                refuse(whole.shape, key, np.shape(value))
+            spread = source._replace(map=source.map.broadcast_to(self.shape))
         for axis in reversed(range(self.ndim)):
             if target.map.is_still(axis):
                 # All values along a broadcast axis go to one element; the last one stays.
@@ -211,9 +212,15 @@ class Indexing(ArrayBase):
 def _gathers(key: Any) -> bool:
     """Whether a key certainly selects elements by index arrays or masks, of which NumPy makes a copy."""
     entries = key if type(key) is tuple else (key,)
-    arrays = [x for x in entries if type(x) is np.ndarray and x.ndim and x.dtype.kind in "iub"]
-    rest = [x for x in entries if type(x) is not np.ndarray]
-    return len(arrays) > 0 and len(arrays) + len(rest) == len(entries) and all(type(x) in _BASIC for x in rest)
+    rest = [x for x in entries if not _gathers_alone(x)]
+    return len(rest) < len(entries) and all(type(x) in _BASIC for x in rest)
+
+
+def _gathers_alone(x: Any) -> bool:
+    """Whether an entry of a key is an index array or a mask, or a list of numbers, which NumPy makes an array of."""
+    if type(x) is list:
+        return {*map(type, x)} == {int}
+    return type(x) is np.ndarray and x.ndim > 0 and x.dtype.kind in "iub"
 
 
 def _as_ndarrays(key: Any) -> Any:

@@ -7,6 +7,7 @@ serves several views.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import NamedTuple
 
 from strided.addressing.address_map import AddressMap
@@ -38,9 +39,14 @@ def index_ranges_of(view: ArrayBase) -> IndexRanges | None:
     >>> index_ranges_of(a.T[::-1, 2]).dimensions
     (IndexRange(start=2, step=1, size=1), IndexRange(start=7, step=-1, size=8))
     """
-    map_, whole = view._map, view.spec.address_map
-    if not map_.size or view._memory.bits != view.spec.element_bits:
+    if not view.size or view._memory.bits != view.spec.element_bits:
         return None
+    return _index_ranges(view._map, view.spec.address_map)
+
+
+@lru_cache(maxsize=512)
+def _index_ranges(map_: AddressMap, whole: AddressMap) -> IndexRanges | None:
+    """As `index_ranges_of`, for the maps of a view that has elements and of the whole array."""
     first = _first_index(map_, whole)
     if first is None:
         return None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 from collections.abc import Callable
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any, Self
 
 import numpy as np
@@ -182,9 +183,7 @@ class Interchange(ArrayBase):
             bits = self._with_map(self._map, replace(memory, dtype=np.dtype(WORDS[self.itemsize])))
             copied = bits.copy(order)
             return copied._with_map(copied._map, replace(copied._memory, dtype=self.dtype))
-        order_of_axes = range(self.ndim) if order == "F" else range(self.ndim)[::-1]
-        packed = memory.bits if memory.bits < 8 else 0
-        layout = Layout(tuple(order_of_axes), element_size_in_bits=packed)
+        layout = _contiguous(self.ndim, memory.bits if memory.bits < 8 else 0, is_column_major=order == "F")
         return self._on(
             encode(self, spec_for(self.shape, self.dtype, layout, self.element_type), bitorder=self.bitorder)
         )
@@ -260,6 +259,12 @@ def _is_of_xla(dtype: np.dtype[Any]) -> bool:
     """Whether a dtype is that of an element type: `view` gives others, and other orders of bytes."""
     found = known_element_type(dtype)
     return found is not None and found.dtype == dtype
+
+
+@lru_cache(maxsize=256)
+def _contiguous(ndim: int, packed_bits: int, *, is_column_major: bool) -> Layout:
+    """The layout of a copy: the same object each time, which is not checked again."""
+    return Layout(range(ndim) if is_column_major else range(ndim)[::-1], element_size_in_bits=packed_bits)
 
 
 def _offset_in(part: Array, whole: Array) -> int:

@@ -226,7 +226,7 @@ class Methods(ArrayBase):
         backwards = order in ("F", "f")
         if backwards or order in ("C", "c"):
             # Copied once, and not by NumPy, which takes long across its axes; into memory that the result owns.
-            source = self._with_map(self._map.transposed(range(self.ndim)[::-1])) if backwards else self
+            source = self._with_map(self._map.reversed_axes) if backwards else self
             flat = np.empty(self.size, self.dtype)
             source.to_numpy(out=flat.reshape(source.shape))
             return flat

@@ -10,6 +10,7 @@ import builtins
 import operator
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any, Self
 
 import numpy as np
@@ -32,7 +33,7 @@ class Views(ArrayBase):
     @property
     def T(self) -> Self:
         """The view with the axes in reverse."""
-        return self._with_map(self._map.transposed(range(self.ndim)[::-1]))
+        return self._with_map(self._map.reversed_axes)
 
     @property
     def mT(self) -> Self:
@@ -148,18 +149,17 @@ class Views(ArrayBase):
 
     def _reshaped(self, shape: Sequence[int], backwards: bool) -> Self | None:
         """The view of another shape, in column-major order if `backwards`; None if a copy is needed."""
-        axes = range(self.ndim)[::-1] if backwards else range(self.ndim)
-        wanted = tuple(shape)[::-1] if backwards else tuple(shape)
+        way = -1 if backwards else 1
+        wanted = tuple(shape)[::way]
         if self.size:
             # With all strides 1, axes can be split but not joined.
             strides = strides_in_order(self) or (1,) * self.ndim
-            judged = AddressMap.from_strides(self.shape, strides).transposed(axes).reshaped(wanted)
-            if judged is None or judged.strides is None:
+            if not _is_view(self.shape[::way], strides[::way], wanted):
                 return None
-        map_ = self._map.transposed(axes).reshaped(wanted)
+        map_ = (self._map.reversed_axes if backwards else self._map).reshaped(wanted)
         if map_ is None:
             return None
-        return self._with_map(map_.transposed(range(len(wanted))[::-1]) if backwards else map_)
+        return self._with_map(map_.reversed_axes if backwards else map_)
 
     @property
     def real(self) -> Self | Array:
@@ -249,6 +249,13 @@ class Views(ArrayBase):
             raise ValueError("cannot set WRITEBACKIFCOPY flag to True")
         if write is not None:
             self.flags.writeable = write
+
+
+@lru_cache(maxsize=512)
+def _is_view(shape: tuple[int, ...], strides: tuple[int, ...], wanted: tuple[int, ...]) -> bool:
+    """Whether NumPy gives a view of another shape of an array of these strides, in row-major order."""
+    reshaped = AddressMap.from_strides(shape, strides).reshaped(wanted)
+    return reshaped is not None and reshaped.strides is not None
 
 
 def _part(value: Any) -> Any:

@@ -14,12 +14,14 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+import itertools
 from collections.abc import Callable
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from strided.arrays import blocks
 from strided.arrays.arguments import arrays_in, with_each
 from strided.arrays.base import Array, ArrayBase
 from strided.layout.element_types import is_builtin, known_element_type
@@ -73,11 +75,14 @@ def rounded(values: Any, dtype: np.dtype[Any]) -> Any:
     if array.dtype == _DOUBLE and not is_builtin(dtype) and not _is_short_integer(dtype):
         with np.errstate(all="ignore"):
             single = array.astype(np.float32)
-            lost, beyond = single != array, np.abs(single) > np.abs(array)
-            pattern = np.atleast_1d(single).view(np.uint32)
-            pattern -= np.atleast_1d(beyond)
-            pattern |= np.atleast_1d(lost)
-            result = pattern.view(np.float32).reshape(array.shape).astype(dtype)
+            lost = single != array
+            if lost.any():
+                beyond = np.abs(single) > np.abs(array)
+                pattern = np.atleast_1d(single).view(np.uint32)
+                pattern -= np.atleast_1d(beyond)
+                pattern |= np.atleast_1d(lost)
+                single = pattern.view(np.float32).reshape(array.shape)
+            result = single.astype(dtype)
     else:
         result = array.astype(dtype, copy=False)
     return result if isinstance(values, np.ndarray) else result[()]
@@ -146,24 +151,26 @@ def of_function(function: Function, args: tuple[Any, ...], kwargs: dict[str, Any
     """
     if function not in _BY_DTYPE and function not in _BY_COPY and function not in _PRODUCTS:
         return NotImplemented
-    try:
-        bound = signature(function).bind(*args, **kwargs)
-    except TypeError:
+    # Most sums are of other types: that is sooner seen than which argument is which.
+    if not any(map(_may_be_wide, args)) and not any(map(_may_be_wide, kwargs.values())):
         return NotImplemented
-    given = bound.arguments
+    if function in _BY_DTYPE and _is_other_type(kwargs.get("dtype")):
+        return NotImplemented  # NumPy adds in that type
+    given = _bound(function, args, kwargs)
+    if given is None:
+        return NotImplemented
     out, dtype = given.pop("out", None), _dtype(given.get("dtype"))
     arrays = [x for name, value in given.items() if name not in _PLACES for x in arrays_in(value, _ARRAYS)]
     types = [x.dtype for x in arrays]
     if not any(wide(t) for t in (*types, *([] if dtype is None else [dtype]))):
         return NotImplemented
-    if function in _BY_DTYPE and dtype is not None and wide(dtype) is None:
-        return NotImplemented  # NumPy adds in that type
+    if function in _BY_DTYPE and _is_other_type(dtype):
+        return NotImplemented
     whole = all(t.kind in "iub" or _is_short_integer(t) for t in types)
 
     def call(of_array: Callable[[Any], Any], more: dict[str, Any]) -> Any:
         changed = {k: v if k in _PLACES else with_each(v, of_array, _ARRAYS) for k, v in given.items()}
-        again = inspect.BoundArguments(bound.signature, {**changed, **more})
-        return function(*again.args, **again.kwargs)
+        return _called(function, {**changed, **more})
 
     def one(x: Any) -> Array:
         return np.ones((1,) * x.ndim, summed_as(x.dtype) if whole else x.dtype)
@@ -193,10 +200,15 @@ def of_function(function: Function, args: tuple[Any, ...], kwargs: dict[str, Any
     if function in _PRODUCTS and not any(kinds) and not (whole and any(map(_is_short_integer, types))):
         return NotImplemented  # NumPy adds in the type of the result
     if function in _BY_DTYPE:
-        result = call(lambda x: x, {"dtype": kinds[0] or np.asarray(example).dtype})
+        result = call(_read_if_small, {"dtype": kinds[0] or np.asarray(example).dtype})
     else:
         result = call(copy, {} if dtype is None else {"dtype": wide(dtype) or dtype})
     return delivered(result, example, out)
+
+
+def _read_if_small(x: Any) -> Any:
+    """The values of an array that no function reads block by block: NumPy need not ask for them again."""
+    return x._values() if isinstance(x, ArrayBase) and x.nbytes <= blocks.BLOCK_BYTES else x
 
 
 def delivered(result: Any, example: Any, out: Any) -> Any:
@@ -211,6 +223,67 @@ def delivered(result: Any, example: Any, out: Any) -> Any:
     if not isinstance(result, (np.ndarray, np.generic)):
         return result
     return rounded(result, np.asarray(example).dtype)
+
+
+def _may_be_wide(x: Any) -> bool:
+    """Whether an argument is or holds an array of a short type, or may be the name of one."""
+    if isinstance(x, _ARRAYS):
+        return wide(x.dtype) is not None
+    if type(x) in (list, tuple, dict):
+        return any(map(_may_be_wide, x.values() if type(x) is dict else x))
+    return x is not None and x is not np._NoValue and not isinstance(x, (int, float, complex, np.number))
+
+
+def _is_other_type(asked: Any) -> bool:
+    """Whether a type is asked for, and NumPy's own sums in it are right."""
+    dtype = _dtype(asked)
+    return dtype is not None and wide(dtype) is None
+
+
+def _bound(function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any] | None:
+    """The arguments of one of NumPy's functions by name; None if it does not take them."""
+    named = _names(function)
+    if named is not None and len(args) <= len(named.by_place):
+        # As `bind` does, in a fifth of the time.
+        given = dict(zip(named.by_place, args, strict=False))
+        if given.keys().isdisjoint(kwargs) and named.all >= kwargs.keys():
+            given.update(kwargs)
+            return given if named.needed <= given.keys() else None
+    try:
+        return signature(function).bind(*args, **kwargs).arguments
+    except TypeError:
+        return None
+
+
+def _called(function: Function, given: dict[str, Any]) -> Any:
+    """One of NumPy's functions called with named arguments: by place where it can be, for some take no names."""
+    named = _names(function)
+    if named is not None:
+        rest = dict(given)
+        places = [rest.pop(name) for name in itertools.takewhile(given.__contains__, named.by_place)]
+        return function(*places, **rest)
+    again = inspect.BoundArguments(signature(function), given)
+    return function(*again.args, **again.kwargs)
+
+
+class _Names(NamedTuple):
+    """Names of parameters: of those that may be given by place, too, of all, and of those without a default."""
+
+    by_place: tuple[str, ...]
+    all: frozenset[str]
+    needed: frozenset[str]
+
+
+@cache
+def _names(function: Function) -> _Names | None:
+    """The names of the parameters of one of NumPy's functions; None unless all of them may be given by name."""
+    parameters = signature(function).parameters.values()
+    either, by_name = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY
+    if any(p.kind not in (either, by_name) for p in parameters):
+        return None
+    needed = (p.name for p in parameters if p.default is inspect.Parameter.empty)
+    by_place = tuple(p.name for p in parameters if p.kind is either)
+    return _Names(by_place, frozenset(p.name for p in parameters), frozenset(needed))
 
 
 @cache

@@ -49,11 +49,6 @@ def refuse_outside(region: Region, span: Span | None, name: str) -> None:
         )
 
 
-def refuse_offsets_outside(region: Region, offsets: npt.NDArray[np.int64], name: str) -> None:
-    """Raise BufferSizeError unless the elements at these offsets (at least one) lie in the buffer."""
-    refuse_outside(region, region.storage.byte_span(int(offsets.min()), int(offsets.max())), name)
-
-
 def check_offsets(offsets: npt.NDArray[np.int64], elements: int) -> None:
     """Raise BufferSizeError unless all offsets are below `elements` and none is negative."""
     if offsets.size and (offsets.min() < 0 or offsets.max() >= elements):

@@ -7,22 +7,27 @@ axis are moved byte by byte; all others one by one, at computed offsets.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from itertools import chain
 from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
+from strided.addressing.address_map import AddressMap, IrregularTerm
+from strided.addressing.digits import Term
 from strided.runtime.aliases import Bytes, Offsets
 from strided.runtime.threads import get_num_threads, run
-from strided.transfer.bounds import refuse_offsets_outside, refuse_outside
+from strided.transfer.bounds import refuse_outside
 from strided.transfer.program import Copy
 from strided.transfer.region import Chunk, Region, chunk_lengths, chunks
 
 #: Elements along every axis of a box before it grows along the last ones: whole bytes, and as much along the nearest
 #: axis of one side as along that of the other, for transpositions.
 _BREADTHS = (8, 256)
+
+#: Views whose offsets are remembered: 32 KB each at most, by `Limits.small_elements`.
+_MOST_OFFSETS = 64
 
 #: The types that elements of so many bytes are moved as.
 WORDS: dict[int, type[Any]] = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64, 16: np.complex128}
@@ -80,11 +85,9 @@ def small_copy(source: Region, destination: Region) -> Copy:
             write(to)[...] = read(from_)
 
         return copy_strided
-    offsets = places = source.map.offsets()
-    refuse_offsets_outside(source, offsets, "source")
+    offsets = places = _offsets_within(source, "source")
     if write is None:
-        places = destination.map.offsets()
-        refuse_offsets_outside(destination, places, "destination")
+        places = _offsets_within(destination, "destination")
     # What is remembered must not keep the memory that it was made for.
     from_form, to_form, whole_bytes = source[1:], destination[1:], destination.bits >= 8
 
@@ -216,18 +219,34 @@ def _ndarray_of(region: Region, name: str) -> Callable[[Bytes], npt.NDArray[Any]
 
     BufferSizeError if the region's own buffer is too small.
     """
-    strides = region.map.strides if region.bits >= 8 else None
-    if strides is None:
+    steps = region.map.equal_steps if region.bits >= 8 else None
+    if steps is None:
         return None
-    shape, unit, word = region.map.shape, region.storage.unit // 8, WORDS[region.bits // 8]
+    shape, base, storage, word = region.map.shape, region.map.base, region.storage, WORDS[region.bits // 8]
     if 0 in shape:
         return lambda buffer: np.empty(shape, word)
-    first = int(region.map.offset_of((0,) * len(shape)))
-    reaches = [(n - 1) * s for n, s in zip(shape, strides, strict=True)]
-    span = first + sum(r for r in reaches if r < 0), first + sum(r for r in reaches if r > 0)
-    refuse_outside(region, region.storage.byte_span(*span), name)
-    start, steps = first * unit, tuple(s * unit for s in strides)
-    return lambda buffer: np.ndarray(shape, word, buffer, start, steps)
+    refuse_outside(region, storage.byte_span(base + steps.low, base + steps.high), name)
+    unit = storage.unit // 8
+    start, strides = (base + steps.first) * unit, tuple([s * unit for s in steps.strides])
+    return lambda buffer: np.ndarray(shape, word, buffer, start, strides)
+
+
+def _offsets_within(region: Region, name: str) -> Offsets:
+    """The offsets of all elements of a view of few; BufferSizeError if one lies outside the region's buffer."""
+    map_ = region.map
+    offsets, low, high = _offsets_from_base(map_.shape, map_.axes, map_.irregular)
+    refuse_outside(region, region.storage.byte_span(map_.base + low, map_.base + high), name)
+    return offsets + map_.base
+
+
+@lru_cache(maxsize=_MOST_OFFSETS)
+def _offsets_from_base(
+    shape: tuple[int, ...], axes: tuple[tuple[Term, ...], ...], irregular: tuple[IrregularTerm, ...]
+) -> tuple[Offsets, int, int]:
+    """Offsets counted from the base of a map, the least and the greatest: alike for all rows of an array, say."""
+    offsets = AddressMap(shape, 0, axes, irregular).offsets()
+    offsets.flags.writeable = False
+    return offsets, int(offsets.min()), int(offsets.max())
 
 
 # --- packed elements by whole bytes -----------------------------------------------------------------------------------

@@ -65,12 +65,16 @@ class Region(NamedTuple):
     @property
     def storage(self) -> Storage:
         """How the elements lie, for planning."""
-        return Storage(self.bits, self.unit_bits, self.low_first)
+        return _storage(self.bits, self.unit_bits, self.low_first)
 
     @property
     def elements(self) -> int:
         """Elements for which the buffer has room."""
         return self.buffer.size * 8 // self.bits
+
+
+#: Small copies would notice how long it takes to make one.
+_storage = lru_cache(maxsize=256)(Storage)
 
 
 class _Memory:
