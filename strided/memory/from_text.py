@@ -50,7 +50,9 @@ def report_from_text(
         space = next(iter(found.spaces))
         notes.append(f"the text speaks of {found.spaces[space].name} alone")
     own = found.spaces.get(space) or Space(space, str(space))
-    if module is not None and found.module in ("", module.name):
+    if module is not None and found.module not in ("", module.name):
+        notes.append(f"the text is about {found.module}, and the HLO about {module.name}")
+    elif module is not None:
         report = _with_values_of(module, found, own, generation, notes)
         if report is not None:
             return report

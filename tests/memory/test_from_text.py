@@ -122,7 +122,8 @@ def test_the_values_of_a_module_stand_in_for_rows_that_an_error_lacks() -> None:
     assert report.padding_bytes == sum(b.wasted_bytes for b in report.buffers) == 2 * 192
     assert not any("or a dump, does" in note for note in report.notes)
     other = sd.memory_report([E1000, before.replace("HloModule m", "HloModule other")])
-    assert other.to_dict() == alone.to_dict()
+    assert other.notes == ("the text is about m, and the HLO about other", *alone.notes)
+    assert other.to_dict() == alone.to_dict() | {"notes": list(other.notes)}
 
 
 def test_a_scheduled_module_tells_when_the_values_are_in_use() -> None:
