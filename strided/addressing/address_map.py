@@ -13,6 +13,7 @@ An *index* is logical, one integer for each dimension; an *offset* counts elemen
 from __future__ import annotations
 
 import math
+import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -290,11 +291,18 @@ class AddressMap:
             self.upper_bound,
         )
 
-    @lazy
+    @property
     def reversed_axes(self) -> AddressMap:
         """The view with its axes in reverse: the same object each time, by which conversions are recognised."""
+        # A map holds its reverse, and that knows the map only weakly: a cycle would wait for the garbage collector.
+        made_for = self.__dict__.get("_reverse_of")
+        found: AddressMap | None = None if made_for is None else made_for()
+        return self._reversed_axes if found is None else found
+
+    @lazy
+    def _reversed_axes(self) -> AddressMap:
         found = self.transposed(range(self.ndim)[::-1])
-        found.__dict__["reversed_axes"] = self
+        found.__dict__["_reverse_of"] = weakref.ref(self)
         return found
 
     def scaled(self, factor: int, shift: int = 0) -> AddressMap:

@@ -1,5 +1,6 @@
 """Operations on small arrays: what is asked for again is not worked out again, and the results stay NumPy's."""
 
+import copy
 import gc
 import inspect
 import itertools
@@ -39,12 +40,28 @@ def test_reshaped_views_share_a_map():
     assert a.reshape(3, 8, 130).address_map is a.reshape(3, 8, -1).address_map
 
 
-def test_a_map_and_its_reverse_are_freed():
+def test_a_map_and_its_reverse_are_freed_without_the_garbage_collector():
     map_ = of_layout("{1,0:T(4,128)}")[1][1:, 2:].address_map
-    found = weakref.ref(map_), weakref.ref(map_.reversed_axes)
-    del map_
+    found = weakref.ref(map_), weakref.ref(map_.reversed_axes), weakref.ref(map_.reversed_axes.reversed_axes)
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        del map_
+        assert [ref() for ref in found] == [None, None, None]
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+def test_the_reverse_of_a_reverse_outlives_the_first_map():
+    values, a = of_layout("{1,0:T(4,128)}")
+    turned = a[1:, 2:].T
     gc.collect()
-    assert [ref() for ref in found] == [None, None]
+    assert turned.T.address_map is turned.T.address_map
+    assert turned.T.T.address_map is turned.address_map
+    np.testing.assert_array_equal(turned.T.to_numpy(), values[1:, 2:])
+    copied = copy.copy(turned.address_map)
+    assert copied.reversed_axes == turned.T.address_map
 
 
 @pytest.mark.parametrize("shape", [(1, 1), (1, 5), (5, 1), (3, 4), (4, 1, 3)])
