@@ -68,7 +68,8 @@ def report_from_text(
     slots = [Slot(row.table, row.offset, b.bytes, n) for row, b, n in zip(rows, buffers, most, strict=True)]
     unlisted = max(0, total - covered(slots))
     data = own.temporaries[1].least if own.temporaries else 0
-    notes += [*_of_totals(found, own), *_of_buffers(found, own, buffers)]
+    notes += [*_of_totals(own), *_of_rows(found, own), *_of_others(found, own)]
+    notes += _of_buffers(found, own, buffers)
     if own.rows and unlisted > total / 100:
         padding = ": any of it may be padding" if own.is_padded and own.temporaries is None else ""
         notes.append(f"{size_text(unlisted)} of the total are in no buffer that is listed{padding}")
@@ -112,7 +113,7 @@ def _with_values_of(
         capacity=None if own.capacity is None else own.capacity.bytes,
         excess=_excess(own),
         rounded=rounded,
-        notes=(*notes, *_of_totals(found, own, has_buffers=True), *report.notes),
+        notes=(*notes, *_of_totals(own), *_of_others(found, own), *report.notes),
     )
 
 
@@ -134,7 +135,7 @@ def _rounded(own: Space) -> frozenset[str]:
     return frozenset(rounded)
 
 
-def _of_totals(found: UsageText, own: Space, *, has_buffers: bool = False) -> Iterator[str]:
+def _of_totals(own: Space) -> Iterator[str]:
     """What is to be known of the totals."""
     if len(own.rows) > _MOST_ROWS:
         yield f"only the first {_MOST_ROWS:,} rows are read"
@@ -146,10 +147,12 @@ def _of_totals(found: UsageText, own: Space, *, has_buffers: bool = False) -> It
         held, data = own.temporaries
         took = f"{size_text(held.bytes)}, and {size_text(data.bytes)} without padding"
         yield f"the compiler says that temporaries take {took}"
+
+
+def _of_rows(found: UsageText, own: Space) -> Iterator[str]:
+    """What is to be known of the rows, or of where they are missing."""
     if own.rows:
         yield "the text has no live ranges: the peak is at most the total, and padding at most what fits side by side"
-    elif has_buffers:
-        pass  # of the module
     elif any(one.rows for one in found.spaces.values()):
         yield "the text lists no buffers of this memory space"
     elif found.has_tables:
@@ -159,6 +162,10 @@ def _of_totals(found: UsageText, own: Space, *, has_buffers: bool = False) -> It
             "the text lists no buffers: the log of the compilation, or a dump, does; given the HLO beside it, this "
             "lists the program's values"
         )
+
+
+def _of_others(found: UsageText, own: Space) -> Iterator[str]:
+    """What is said of other memory spaces."""
     for one in found.spaces.values():
         if one is not own and one.capacity is not None:
             yield f"the text says that the program does not fit in {one.name}"
