@@ -7,6 +7,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+#: A factor for hashes of patterns and numbers: 2**64 over the golden ratio, made odd, by which those in turn lie far
+#: apart (Knuth, TAOCP 3, 6.4: Fibonacci hashing).
+FIBONACCI = np.uint64(0x9E3779B97F4A7C15)
+
 
 def patterns(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """The bits of each value as one unsigned integer; of complex128 as two, along a last axis.

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from strided.arrays.blocks import Box
+from strided.diagnosis.bit_patterns import FIBONACCI
 from strided.diagnosis.difference.operands import Points
 from strided.diagnosis.difference.values import Mask
 from strided.pictures.folding import Counts, Folding
@@ -21,9 +22,6 @@ from strided.pictures.folding import Counts, Folding
 _MOST_PLACES, _BLOCK_PLACES = 1 << 16, 1 << 13
 #: The longest axis of which it is counted how many mismatches each index has.
 _COUNTED = 1 << 22
-#: A hash of the place picks the sample, so that it depends neither on threads nor on the order of blocks. The factor is
-#: 2**64 over the golden ratio, made odd, which spreads even runs of numbers (Knuth, TAOCP 3, 6.4: Fibonacci hashing).
-_ODD = np.uint64(0x9E3779B97F4A7C15)
 
 Places = npt.NDArray[np.int64]
 
@@ -159,8 +157,11 @@ def _thinned(places: Places, level: int, wanted: int) -> Places:
 
 
 def _mixed(numbers: Places) -> npt.NDArray[np.uint64]:
-    """Numbers without any pattern that those have."""
-    found: npt.NDArray[np.uint64] = numbers.astype(np.uint64) * _ODD
+    """Numbers without any pattern that those have.
+
+    Such a hash of the place picks the sample, so that it depends neither on threads nor on the order of blocks.
+    """
+    found: npt.NDArray[np.uint64] = numbers.astype(np.uint64) * FIBONACCI
     found ^= found >> np.uint64(32)
-    found *= _ODD
+    found *= FIBONACCI
     return found

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from strided.arrays.base import ArrayBase
 from strided.arrays.blocks import Reader
-from strided.diagnosis.bit_patterns import pattern_words
+from strided.diagnosis.bit_patterns import FIBONACCI, pattern_words
 from strided.diagnosis.padding.areas import (
     LEAST_BYTES,
     LINE_ELEMENTS,
@@ -32,8 +32,6 @@ from strided.diagnosis.padding.areas import (
 _MOST_PIECES = 1 << 16
 #: Shorter lines may be equal by chance. (Pieces of lines must be longer: `LEAST_BYTES`.)
 _LEAST_ELEMENTS = 3
-#: The factor of Fibonacci hashing, 2**64 over the golden ratio, made odd: tiles in turn get hashes far apart.
-_ODD = np.uint64(0x9E3779B97F4A7C15)
 
 #: The dimension that a piece runs along, its phase, its length, and whether there are tiles.
 _Place = tuple[int, int, int, bool]
@@ -196,7 +194,7 @@ class StaleLines:
 
 
 def _in_tile(hashes: Words, tiles: Words) -> Words:
-    return hashes + tiles * _ODD
+    return hashes + tiles * FIBONACCI
 
 
 def _hashes(part: npt.NDArray[Any]) -> Words:
