@@ -51,7 +51,7 @@ HOMES = {name: module for module, names in _HOMES.items() for name in names}
 PACKED_WORDS = tuple(f"{name}{bits}" for name in ("exchange", "transpose_words") for bits in (4, 2, 1))
 
 #: Bytes of scratch memory that a kernel takes at most; each thread hands in its own.
-SCRATCH_BYTES = 1 << 18
+SCRATCH_BYTES = 3 << 17
 #: Bytes of a target's row up to which transpositions put rows that follow each other together before they write them.
 SHORT_ROW_BYTES = 1 << 10
 #: Kinds of steps that `gather_points` takes.

@@ -45,7 +45,7 @@ def _transpose(turn, suits, by_lines, width, source, target, tables, streaming, 
     room = simd_bytes.address(scratch) + 63 & -64
     # The source's first byte and where it ends, and how many of its rows lie in a line: one of these is asked for.
     bounds = simd_bytes.address(source), simd_bytes.address(source) + source.size, _sharing(source_rows, count)
-    held, far = NONE, ZERO
+    held, far = (*NONE, room + RUN), ZERO
     late = ZERO, ZERO, ZERO, ZERO, ZERO
     for k in range(count):
         far = max(far, simd_bytes.item(source_rows, k))
@@ -95,7 +95,7 @@ def _transpose(turn, suits, by_lines, width, source, target, tables, streaming, 
                         )
                     else:
                         _direct(turn, width, origin, goal, extent, following, room, bounds)
-    finish(held, streaming, room + RUN)
+    finish(held[:3], streaming, held[3])
     if streaming:
         finish_ring(width, ring, late, room)
         simd_bytes.fence()

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from strided.kernels import SHORT_ROW_BYTES, simd_bytes
+from strided.kernels import SHORT_ROW_BYTES, lines_besides, simd_bytes
 from strided.kernels.compile import ZERO, part, separate
-from strided.kernels.held_run import begun_at, grown, put_at
+from strided.kernels.held_run import begun_at, grown, written
 from strided.kernels.llvm import LINE, asks_near
 from strided.kernels.transpose_squares import (
     CHUNK,
     NOTHING,
     RUN,
+    RUN_SIZE,
     SOURCES,
     SQUARE,
     TARGETS,
@@ -21,19 +22,30 @@ from strided.kernels.transpose_squares import (
     wanted_at,
 )
 
-#: Rows of the source up to which rows of the target that are whole lines, two at least, are put together, and up to
-#: which others of 32 bits and more are. On Zen 5 more of them take 1.1 to 1.5 times as long so: read side by side, all
-#: are asked for into the first-level cache, which holds a dozen lines that begin at the same place of a page.
-_FEW, _MANY = (16, 192) if asks_near() else (1 << 62, 1 << 62)
+# Which rows are put together on Zen 5; elsewhere all are. Measured with 48 MB, in time of `transpose_ring`'s way.
+_ZEN5 = asks_near()
+#: Rows of the source: lines of as many are in the first-level cache at once. Fewer take 0.7 to 0.9 of the time, more
+#: 1.1 to 1.3 times; with elements of 32 bits and more it is so from fewer rows on.
+_MOST, _MOST_OF_WORDS = (768, 192) if _ZEN5 else (1 << 62, 1 << 62)
+#: Whole lines from more rows than these take 1.1 to 1.5 times as long: read side by side, all are asked for into the
+#: first-level cache, which holds a dozen lines that begin at the same place of a page. But odd numbers of lines, up to
+#: so many bytes, take 0.5 to 0.9 of the time, as the ring writes pairs; so do pairs of lines of small elements.
+_FEW, _ODD_BYTES = (16, 5 * LINE) if _ZEN5 else (1 << 62, 0)
+
+_lines = part(lines_besides.row_lines)
 
 
 @separate
 def is_short(source_rows, count, size, width):
     """Whether rows of the target, of `size` bytes made of `count` rows, are short enough."""
+    if count > (_MOST_OF_WORDS if width >= 4 else _MOST):
+        return False
+    if count > _FEW and size >= 2 * LINE and size & LINE - 1 == 0:
+        odd, pair = size & LINE and size <= _ODD_BYTES, size == 2 * LINE and width < 4
+        if not (odd or pair):
+            return False
     # Many rows at multiples of a page would fight for the same few sets of the caches.
     apart = count <= 128 or (simd_bytes.integer(source_rows + 8) - simd_bytes.integer(source_rows)) & 4095
-    if (count > _FEW and size >= 2 * LINE and size & LINE - 1 == 0) or (count > _MANY and width >= 4):
-        return False
     return apart and size <= SHORT_ROW_BYTES
 
 
@@ -63,11 +75,13 @@ def evenly(table, count, step):
 @separate
 def prepare_run(width, rows, count, room):
     """Make the tables of `by_run` for `count` rows of the source, wherever they begin."""
-    side = 64 // width
+    side, lines = 64 // width, _lines(width)
     whole = count // side
     for k in range(side):
         simd_bytes.put_item(room + TARGETS, k, count * width * k)
         simd_bytes.put_item(room + TARGETS, side + k, 64 * k)
+    for k in range(side // lines):
+        simd_bytes.put_item(room + TARGETS, 2 * side + k, 64 * lines * k)
     if count > whole * side:
         sources_of((rows + 8 * whole * side, ZERO), count - whole * side, side, room)
 
@@ -76,14 +90,17 @@ def prepare_run(width, rows, count, room):
 def by_run(turn, width, origin, t, extent, after, held, streaming, room, bounds):
     """Turn rows that follow each other in the target, from `t` on, all of each at once.
 
-    They are put together in the scratch and written by whole lines. `held` is what is there: where in the target its
-    first byte belongs, and where its last one ends. The scratch keeps it from the start of a line on.
+    They are put together in the scratch and written by whole lines. `held` is what is there, a run as `held_run` has
+    it, and where: past the caches, rows with whole squares are put into two places by turns, so that some are written
+    while the next ones are turned.
     """
     side = 64 // width
     size, whole, rest = extent[1] * width, extent[1] // side, extent[1] % side
-    held = begun_at(held, t, streaming, room + RUN)
+    begin, end, base = begun_at(held[:3], t, streaming, held[3])
+    place = held[3]
+    mixes = streaming and whole > 0
     rows, s, far = origin
-    places, apart = room + TARGETS, room + TARGETS + 8 * side
+    places, apart, by_lines = room + TARGETS, room + TARGETS + 8 * side, room + TARGETS + 16 * side
     here, following = (rows, s, extent[1]), (rows, after[0], extent[1], after[1])
     count = (extent[1] + side - 1) // side
     last = room + SOURCES if rest else rows
@@ -94,7 +111,11 @@ def by_run(turn, width, origin, t, extent, after, held, streaming, room, bounds)
     for p in range(0, extent[0], side):
         new = min(side, extent[0] - p)
         wanted = wanted_at(plan, p)
-        to = put_at(held, room + RUN)
+        start, other = base, place
+        if mixes:
+            start, other = end & -64, 2 * (room + RUN) + RUN_SIZE - place
+            simd_bytes.store(other, simd_bytes.load(place + start - base))
+        to = other + end - start
         # The last square of all rows comes first: what it writes behind the ends is overwritten by what belongs there.
         if rest:
             asked = ask(wanted, whole, does_more(width, rest, new))
@@ -112,6 +133,14 @@ def by_run(turn, width, origin, t, extent, after, held, streaming, room, bounds)
             at = rows + 8 * side * j, s + p * width
             if not safe:
                 at = inside(at, side, (extent[0] - p) * width, bounds, room)
-            turn(at[0], at[1], places, to + 64 * j, room, (*asked, *NOTHING[3:]), (side, new))
-        held = grown(held, size * new, streaming, room + RUN)
-    return held
+            done = NOTHING[3:]
+            if mixes and begin & 63 == 0 and begin + 64 * side <= start and does_more(width, side, new):
+                done = by_lines, begin, place + begin - base, ZERO
+                begin += 64 * side
+            turn(at[0], at[1], places, to + 64 * j, room, (*asked, *done), (side, new))
+        if mixes:
+            begin = max(start, written((begin, end, base), start, streaming, place)[0])
+            end, base, place = end + size * new, start, other
+        else:
+            begin, end, base = grown((begin, end, base), size * new, streaming, place)
+    return begin, end, base, place

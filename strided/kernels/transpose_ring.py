@@ -11,7 +11,6 @@ from strided.kernels.transpose_squares import (
     LAG,
     NOTHING,
     PLACES,
-    SQUARE,
     ask,
     asking,
     does_more,
@@ -117,7 +116,7 @@ def by_ring(turn, suits, by_lines, width, ring, origin, goal, extent, after, lat
                     turn(at[0], at[1], room + PLACES + 8 * slot, 64 * k, room, (*asked, *done), present)
             if due[0] != 0 and not besides:
                 edges = ends[0] * (p >= half), ends[1] * (p >= half)
-                _write(due, n, held, min(side, rows - n), (lines, size), edges, room)
+                _write(due, n, held, min(side, rows - n), (lines, size), edges)
         late = ZERO, ZERO, ZERO, ZERO, ZERO
         if leaves:
             n = stop - half
@@ -132,7 +131,7 @@ def finish_ring(width, ring, late, room):
     if late[0]:
         for n in range(0, half, 64 // width):
             held = room + HELD + 64 * lines * ((late[3] + half + n) % (2 * half))
-            _write(late[:3], n, held, min(64 // width, late[4] - n), (lines, 64 * lines), _NEITHER, room)
+            _write(late[:3], n, held, min(64 // width, late[4] - n), (lines, 64 * lines), _NEITHER)
 
 
 @part
@@ -156,45 +155,49 @@ def _ask_ends(goal, first, rows, size, ends):
 
 
 @separate
-def _write(goal, n, held, rows, size, ends, room):
+def _write(goal, n, held, rows, size, ends):
     """Write what is complete of some rows, from the n-th one on, of those that `goal` tells as `late` does.
 
     From `held` on there are up to ``size[0]`` lines, ``size[1]`` bytes, of each. `ends` tells whether the row begins
     with these, and ends with them.
     """
     lines, count = size
-    goes_on = not ends[0] and not ends[1]
     for k in range(n, n + rows):
         t = goal[1] + simd_bytes.integer(goal[0] + 8 * k)
         phase = t & 63
-        first = simd_bytes.load(held - phase)
-        if goal[2]:
-            kept = goal[2] + 64 * k
-            if not ends[0]:
+        kept = goal[2] + 64 * k
+        if ends[0] or ends[1]:
+            _write_end(t, held, kept, count, ends)
+        else:
+            first = simd_bytes.load(held - phase)
+            if goal[2]:
                 first = simd_bytes.blend(phase, simd_bytes.load(kept + 64 - phase), first)
-            simd_bytes.store(kept, simd_bytes.load(held + 64 * lines - 64))
-        if goes_on:
             simd_bytes.put(t - phase, first, _PAST)
             for j in range(64, 64 * lines, 64):
                 simd_bytes.put(t - phase + j, simd_bytes.load(held - phase + j), _PAST)
-        else:
-            simd_bytes.store(room + SQUARE, first)
-            for j in range(64, 64 * lines + 64, 64):
-                simd_bytes.store(room + SQUARE + j, simd_bytes.load(held - phase + j))
-            _write_end(t - phase, phase, room + SQUARE, count, ends)
+        if goal[2]:
+            simd_bytes.store(kept, simd_bytes.load(held + 64 * lines - 64))
         held += 64 * lines
 
 
 @part
-def _write_end(line, phase, held, count, ends):
-    """The same for one row, of which `held` belongs to `line`, from its byte `phase` on new."""
-    stop = phase + count
-    done = ZERO
-    if ends[0] and phase:
-        done = min(64, stop)
-        move_end(line + phase, held + phase, done - phase)
+def _write_end(t, held, kept, count, ends):
+    """The same for one row that begins or ends there: `count` bytes from `held` to `t`; `kept` has the line before.
+
+    They are taken from where they are: what was just stored in parts is loaded when all streaming stores are through.
+    """
+    phase = t & 63
+    line, stop = t - phase, phase + count
+    done = ZERO + 64 * (phase != 0)
+    if phase and (ends[0] or stop < 64):
+        if not ends[0]:
+            move_end(line, kept + 64 - phase, phase)
+        move_end(t, held, min(count, 64 - phase))
+    elif phase:
+        first = simd_bytes.blend(phase, simd_bytes.load(kept + 64 - phase), simd_bytes.load(held - phase))
+        simd_bytes.put(line, first, _PAST)
     while done + 64 <= stop:
-        simd_bytes.put(line + done, simd_bytes.load(held + done), _PAST)
+        simd_bytes.put(line + done, simd_bytes.load(held - phase + done), _PAST)
         done += 64
-    if ends[1]:
-        move_end(line + done, held + done, stop - done)
+    if ends[1] and done < stop:
+        move_end(line + done, held - phase + done, stop - done)

@@ -26,7 +26,8 @@ SQUARE, SPILL, SOURCES, _SPILLED, TARGETS = 1 << 12, 2 << 12, 4 << 12, (4 << 12)
 HELD = 5 << 12
 KEPT = HELD + 2 * 64 * LAG
 RUN = KEPT + 64 * BAND
-PLACES = RUN + RUN_BYTES + HELD_BYTES + 64 * SHORT_ROW_BYTES + 256
+RUN_SIZE = RUN_BYTES + HELD_BYTES + 64 * SHORT_ROW_BYTES + 256  # and as much again behind it
+PLACES = RUN + 2 * RUN_SIZE
 
 NOTHING = (ZERO,) * 7  # that is asked for or written while a square is turned
 
@@ -70,26 +71,39 @@ def asking(here, following, extent, across, width, bounds):
     """How rows are asked for while others are turned, so that all that is read next is there in time: see `ask`.
 
     While the squares of a chunk are turned, `across` side by side, the next chunk of the same rows is asked for, and at
-    the end of the rows the first chunk of those that follow. What is left of a row behind its last chunk belongs to
-    that one, if it is less than half of another.
+    the end of the rows the first chunk of those that follow: see `_chunks`.
 
     `here` and `following`: a table of offsets, where the runs begin, and the number of rows; of those that follow also
     the elements of a run, of which these have `extent`.
     """
     size, most = extent * width, following[3] * width
-    last = max(ZERO, (size + CHUNK // 2) // CHUNK - 1) * CHUNK
-    rest, squares = size - last, CHUNK // 64 * across
+    chunk, last = _chunks(size)
+    rest, squares = size - last, chunk // 64 * across
     if 2 * most >= 3 * CHUNK:
-        most = ZERO + CHUNK
+        most = _chunks(most)[0]
     count = here[2], following[2]
     if bounds[1] - bounds[0] <= NEAR:
         count = ZERO, ZERO
     shares = (
-        _share(count[0], squares, ZERO + CHUNK, width),
+        _share(count[0], squares, chunk, width),
         _share(count[0], squares, rest, width),
         _share(count[1], max(1, rest >> 6) * across, most, width),
     )
-    return here, following[:3], last, across, width, shares, bounds[2]
+    return here, following[:3], (chunk, last), across, width, shares, bounds[2]
+
+
+@part
+def _chunks(size):
+    """Bytes of a chunk of a row of so many, and where its last one begins.
+
+    What is left behind that one belongs to it, if it is less than half of another. Of few chunks all are alike, where
+    the last one would be short: while it is turned, a whole one of the rows that follow is asked for.
+    """
+    count = (size + CHUNK // 2) // CHUNK
+    chunk = ZERO + CHUNK
+    if 2 <= count <= 3 and CHUNK // 2 <= size % CHUNK < CHUNK * 3 // 4:
+        chunk = size // count + 63 & -64
+    return chunk, max(ZERO, count - 1) * chunk
 
 
 @part
@@ -109,12 +123,12 @@ def _share(count, squares, size, width):
 def wanted_at(plan, p):
     """What is asked for while the squares at p are turned: rows, as `asking` has them; of how many squares before these
     the shares were asked for; a share; and how many rows lie in a line."""
-    here, following, last, across, width, shares, sharing = plan
-    begin = min(p * width & -CHUNK, last)
-    rows, share = (here[0], here[1] + begin + CHUNK, here[2]), shares[0]
+    here, following, (chunk, last), across, width, shares, sharing = plan
+    begin = min(p * width // chunk * chunk, last)
+    rows, share = (here[0], here[1] + begin + chunk, here[2]), shares[0]
     if begin == last:
         rows, share = following, shares[2]
-    elif begin + CHUNK == last:
+    elif begin + chunk == last:
         share = shares[1]
     return rows, (p * width - begin >> 6) * across, share, sharing
 
@@ -132,9 +146,10 @@ def ask(wanted, k, besides):
     if besides and 0 < most <= share and first < count and count >= most and sharing == 1:
         asked = rows + 8 * min(first, count - most)
         first += most
+    # Where a row ends within a line, that line is asked for with what follows in memory.
     for n in range(first, stop, sharing):
         place = s + simd_bytes.integer(rows + 8 * n)
-        for line in range(63, size + 63, 64):
+        for line in range(0, size, 64):
             simd_bytes.prefetch(place + line)
     return asked, s, size + 63 >> 6
 

@@ -795,6 +795,40 @@ def test_transposes_put_rows_together_as_far_as_they_follow_each_other(bits, cou
         )
 
 
+def check_rows_that_follow(seed, bits, place):
+    """Short rows of the target that follow each other, of a few squares and more: some are written while others are
+    turned. Matrices in one run or with gaps between them, in bands and in pieces of any size."""
+    rng, width = np.random.default_rng(seed), bits // 8
+    side, matrices = 64 // width, int(rng.integers(1, 4))
+    most = min(1024 // width, 5 * side)
+    q = int(rng.integers(1, most + 1)) if rng.integers(0, 3) else side * int(rng.integers(1, most // side + 1))
+    counts = [int(rng.integers(1, 6 * side)) for _ in range(int(rng.integers(1, 4)))]
+    p, gap = sum(counts), int(rng.choice([0, 0, width, 64, 200]))
+    x = rng.integers(0, 256, (matrices, q, p, width), np.uint8)
+    target = rng.integers(0, 256, (matrices, p * q * width + gap), np.uint8)
+    expected = target.copy()
+    expected[:, : p * q * width] = x.swapaxes(1, 2).reshape(matrices, -1)
+    firsts = np.cumsum([0, *counts[:-1]])
+    rows = table_at_end(0, np.arange(q) * p * width), table_at_end(1, np.arange(p) * q * width)
+    outer = np.arange(matrices)[:, None] * [q * p * width, target.shape[1]]
+    tables = outer, *rows, np.stack([firsts * width, firsts, counts], 1), np.array([[0, 0, q]])
+    kernel = getattr(transpose, f"transpose{bits}")
+    for streaming in (1, 0):
+        check(
+            lambda s, t, past=streaming: kernel(s, t, *tables, past, SCRATCH),
+            x.ravel(),
+            target.ravel().copy(),
+            expected.ravel(),
+            (None, place),
+        )
+
+
+@examples(150)
+@given(seeds, st.sampled_from([8, 16, 32, 64]), st.none() | st.integers(0, 70))
+def test_transposes_write_short_rows_while_others_are_turned(seed, bits, place):
+    check_rows_that_follow(seed, bits, place)
+
+
 def few_kernel(bits, few):
     """The kernel for so few rows, as far as there is one."""
     return kernel_of(f"transpose_few{bits}" if few <= (4 if bits < 64 else 2) else f"transpose{bits}")
