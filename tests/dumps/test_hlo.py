@@ -98,12 +98,12 @@ def test_the_entry_layout_without_a_header_is_that_of_parameters_and_root() -> N
     assert module.name == "module_e"
 
 
-def test_an_entry_layout_that_cannot_be_read_is_refused_when_asked_for() -> None:
-    module = read_hlo(module_text("a = f32[] parameter(0)", "HloModule m, entry_computation_layout={(f32[x])->f32[]}"))
-    with pytest.raises(sd.DumpError, match="entry layout"):
-        _ = module.entry_layout
-    module = read_hlo(module_text("a = f32[] parameter(0)", "HloModule m, entry_computation_layout={f32[]}"))
-    with pytest.raises(sd.DumpError, match="expected"):
+@pytest.mark.parametrize(("layout", "words"), [("(f32[x])->f32[]", "entry layout"), ("f32[]", "expected")])
+def test_an_entry_layout_that_cannot_be_read_is_told_and_refused_when_asked_for(layout: str, words: str) -> None:
+    header = f"HloModule m, entry_computation_layout={{{layout}}}"
+    with pytest.warns(sd.DumpWarning, match="line 1: no value of entry_computation_layout"):
+        module = read_hlo(module_text("a = f32[] parameter(0)", header))
+    with pytest.raises(sd.DumpError, match=words):
         _ = module.entry_layout
 
 

@@ -317,6 +317,32 @@ LEFT_OUT = {
     "get-dimension-size(a), dimensions={0}": "s32[]",
     "add(a, z)": None,
     "fusion(a), kind=kLoop, calls=sum": None,
+    "convolution(a, b), window={size=1}": None,
+    "reduce-window(a, z), window={size=2x3 stride=0x0}, to_apply=sum": None,
+    "add(bf16[4,6]{0,1} parameter(2), b)": "f32[4,6]{0,1}",
+    "add(bf16[4,6]{0,1} parameter(2), f16[4,6] parameter(3))": "bf16[4,6]{0,1}",
+    "add(b, s32[4,6] parameter(2))": None,
+    "compare(bf16[4,6]{0,1} parameter(2), b), direction=LT": "pred[4,6]{0,1}",
+    "complex(a, f64[4,6] parameter(2))": None,
+    "select(pred[4,6]{0,1} parameter(2), bf16[4,6] parameter(3), b)": "f32[4,6]{0,1}",
+    "concatenate(f16[4,6] parameter(2), b), dimensions={0}": "f32[8,6]{1,0}",
+    "pad(f16[4,6] parameter(2), z), padding=1_2x0_0": "f32[7,6]{1,0}",
+    "dot(f8e4m3fn[4,6] parameter(2), f8e5m2[4,6] parameter(3)), lhs_contracting_dims={1}, rhs_contracting_dims={1}":
+        "f8e5m2[4,4]{1,0}",
+    "fft(c64[4,6]{0,1} parameter(2)), fft_type=FFT, fft_length={6}": "c64[4,6]{0,1}",
+    "fft(a), fft_type=RFFT, fft_length={6}": "c64[4,4]{0,1:T(8,128)S(1)}",
+    "fft(a), fft_type=RFFT, fft_length={5}": None,
+    "fft(c64[4,6]{0,1} parameter(2)), fft_type=IRFFT, fft_length={4,10}": "f32[4,10]{0,1}",
+    "fft(c64[4,6]{0,1} parameter(2)), fft_type=IRFFT, fft_length={4,6}": None,
+    "fft(c64[4,6] parameter(2)), fft_length={6}": None,
+    "topk(a), k=2, largest=true": "(f32[4,2]{1,0}, s32[4,2]{1,0})",
+    "topk(a), k=7, largest=true": None,
+    "ragged-dot(b, f32[3,6,7] parameter(2), s64[3] parameter(3)), lhs_contracting_dims={1}, rhs_contracting_dims={1}, "
+    "lhs_ragged_dims={0}, rhs_group_dims={0}": "f32[4,7]{1,0}",
+    "ragged-dot(b, f32[7,6] parameter(2), s64[3] parameter(3)), lhs_contracting_dims={1}, rhs_contracting_dims={1}, "
+    "lhs_ragged_dims={1}": "f32[3,4,7]{2,1,0}",
+    "ragged-dot(b, f32[2,6,7] parameter(2), s64[3] parameter(3)), lhs_contracting_dims={1}, rhs_contracting_dims={1}, "
+    "lhs_ragged_dims={0}, rhs_group_dims={0}": None,
 }  # fmt: skip
 
 
@@ -397,6 +423,28 @@ def test_many_headers_are_read_in_linear_time() -> None:
 # ---- the rest --------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("done(b)", "done(b), calls=other"),
+        ("p = f32[4] parameter(0)", "p = f32[8] parameter(0)"),
+        ("p = f32[4] parameter(0)", "p = f32[4] parameter(1)"),
+        ("ROOT r = f32[2]", "ROOT r = f32[3]"),
+        (" ROOT r = f32[2] slice(p), slice={[0:2]}\n", ""),
+    ],
+)
+def test_an_asynchronous_body_that_does_not_fit_is_told(before: str, after: str) -> None:
+    """The short form does not say what the body takes and gives."""
+    text = (
+        "HloModule m\n\nw {\n p = f32[4] parameter(0)\n ROOT r = f32[2] slice(p), slice={[0:2]}\n}\n\nENTRY e {\n"
+        " a = f32[4] parameter(0)\n b = ((f32[4]), f32[2], u32[]) async-start(a), calls=w\n"
+        " ROOT c = f32[2] async-done(b)\n}\n"
+    )
+    assert text.count(before) == 1
+    with pytest.warns(sd.DumpWarning, match="not what the computation 'w' does"):
+        read_hlo(text.replace(before, after))
+
+
 def test_asynchronous_operations_take_over_attributes_and_threads() -> None:
     module = read_hlo(
         "HloModule m\n\nf {\n p = f32[4] parameter(0)\n ROOT q = f32[4] negate(p)\n}\n\n"
@@ -466,9 +514,10 @@ def test_bodies_are_shown_where_an_update_takes_operands() -> None:
     assert [computation.name for computation in module.computations] == ["w", "e"]
 
 
-def test_aliases_of_another_form_are_refused() -> None:
+def test_aliases_of_another_form_are_told_and_refused() -> None:
     header = "HloModule m, input_output_alias={ {0, a}: (0, {0}), {1}: (0, {1}) }"
-    module = read_hlo(module_text("a = f32[] iota()", header))
+    with pytest.warns(sd.DumpWarning, match="line 1: no value of input_output_alias"):
+        module = read_hlo(module_text("a = f32[] iota()", header))
     with pytest.raises(sd.DumpError, match="no entry of this list"):
         _ = module.aliases
 
@@ -572,13 +621,13 @@ def test_cut_computations_look_at_their_own_lines_only(monkeypatch: pytest.Monke
     ("value", "operation"),
     [("[]", "pad(a, b), padding=0_1"), ("[4]", "concatenate(a, b), dimensions={0}")],
 )
-def test_operands_of_several_types_do_not_give_the_first_ones(
+def test_operands_of_several_types_give_the_most_precise_one(
     types: tuple[str, str], value: str, operation: str
 ) -> None:
-    """Compilers for TPUs mix them: XLA takes the more precise type, so that of the first operand may be wrong."""
+    """Compilers for TPUs mix them, in any order."""
     of_a, of_b = types
     text = f"ENTRY e {{ a = {of_a}[4] parameter(0) b = {of_b}{value} parameter(1) ROOT r = {operation} }}"
-    assert read_hlo(text).entry.root.shape is None
+    assert str(read_hlo(text).entry.root.shape) == ("f32[5]{0}" if "pad" in operation else "f32[8]{0}")
     same = text.replace(f"{of_b}{value}", f"{of_a}{value}")
     assert str(read_hlo(same).entry.root.shape).startswith(f"{of_a}[")
 

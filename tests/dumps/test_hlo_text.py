@@ -266,9 +266,58 @@ def test_xla_reads_split_rows_alike(number: int, rows: str) -> None:
 
 
 @pytest.mark.parametrize("rows", ['\n1 "a.py\n2 "b.py"', '\n1 {\n2 "b.py"', '\n1\n2 "b.py"', '\n1 "a.py" x\n2 "b.py"'])
-def test_a_damaged_row_of_a_source_table_costs_no_other(rows: str) -> None:
-    module = read_hlo(tables_with(0, rows))
+def test_a_damaged_row_of_a_source_table_is_told_and_costs_no_other(rows: str) -> None:
+    with pytest.warns(DumpWarning, match=r"line 4: not row 1 of FileNames: 1"):
+        module = read_hlo(tables_with(0, rows))
     assert [(f.file, f.function, f.line) for f in module.entry.root.stack] == [("b.py", "f", 5)]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "words"),
+    [
+        ('1 "f"', '2 "f"', 'line 8: not row 1 of FunctionNames: 2 "f"'),
+        ('1 "f"\n', '1 "f"\n1 "f"\n', 'line 9: not row 2 of FunctionNames: 1 "f"'),
+        (" column=1", " colum=1", "line 11: not row 1 of FileLocations"),
+        (" column=1", " column=", "line 11: not row 1 of FileLocations"),
+        (" column=1", " column=1 column=1", "line 11: not row 1 of FileLocations"),
+        ("parent_frame_id=1", "parent_frame_id", "line 14: not row 1 of StackFrames"),
+        ("FunctionNames\n", "\n", 'line 8: not row 3 of FileNames: 1 "f"'),
+        ("FunctionNames\n", "FunctionNames\nFunctionNames\n", "line 8: a second table FunctionNames"),
+    ],
+)
+def test_words_of_a_source_table_that_would_be_lost_are_told(before: str, after: str, words: str) -> None:
+    """XLA refuses them, or takes a row by its place for another one."""
+    text = TABLES.format(*ROWS)
+    assert text.count(before) == 1
+    with pytest.warns(DumpWarning, match=words):
+        read_hlo(text.replace(before, after))
+
+
+def test_a_place_need_not_say_where_it_ends() -> None:
+    text = TABLES.format(*ROWS).replace(" end_line=5", "").replace(" end_column=2", "")
+    assert [(f.line, f.end_line) for f in read_hlo(text).entry.root.stack] == [(5, 0)]
+
+
+@pytest.mark.parametrize(
+    ("header", "words"),
+    [
+        ("is_scheduled=true, is_scheduled=false", "line 1: a second is_scheduled"),
+        ("is_scheduled=treu", "line 1: no value of is_scheduled: treu"),
+        ("replica_count=x", "line 1: no value of replica_count: x"),
+        ("entry_computation_layout={()->f3[]}", "line 1: no value of entry_computation_layout: "),
+        ("input_output_alias={ {}: (0, {0}x) }", "line 1: no value of input_output_alias: "),
+        ("buffer_donor={ (0, 1) }", "line 1: no value of buffer_donor: "),
+    ],
+)
+def test_a_header_that_cannot_be_right_is_told(header: str, words: str) -> None:
+    with pytest.warns(DumpWarning, match=words):
+        read_hlo(f"HloModule m, {header}\n\nENTRY e {{\n  ROOT a = f32[] parameter(0)\n}}\n")
+
+
+@pytest.mark.parametrize("end", [', foo="x"', ', execution_thread=="x"', ', execution_thread="x" y'])
+def test_what_is_no_attribute_of_a_computation_is_told(end: str) -> None:
+    with pytest.warns(DumpWarning, match="line 4: no attribute of a computation: "):
+        read_hlo(f"HloModule m\n\nENTRY e {{\n  ROOT a = f32[] parameter(0)\n}}{end}\n")
 
 
 def test_a_carriage_return_in_a_string_stays_there() -> None:
@@ -476,7 +525,8 @@ def test_many_lines_are_counted_and_few_named() -> None:
 
 
 def test_what_follows_the_attributes_stays_without_a_name() -> None:
-    (a,) = entry_of("a = f32[] parameter(0), x=1 junk")
+    with pytest.warns(DumpWarning, match="line 4: no attributes: junk"):
+        (a,) = entry_of("a = f32[] parameter(0), x=1 junk")
     assert a.attributes == {"x": "1 junk"}
     with pytest.warns(DumpWarning, match="line 4: no attributes: junk"):
         (a,) = entry_of("a = f32[] parameter(0) junk")
@@ -484,10 +534,41 @@ def test_what_follows_the_attributes_stays_without_a_name() -> None:
 
 
 @pytest.mark.parametrize(
+    "attribute",
+    [
+        "replica_groups=[2,4]<=[4,2]T(1,0)",
+        "replica_groups=[2,4] <= [4,2] T (1,0)",
+        "replica_groups=mesh['x'=2,'y'=4] {'y'}",
+        "replica_groups=mesh['x'=2], device_ids=([2]<=[2]) {'x'}",
+        "outfeed_shape=(f32[2]{0:T(128)}, s32[])",
+        "literal=s32[2]{0} {1, 2}",
+        "dim_labels=b01f_01io->b01f",
+        'backend_config="{\\"a\\": [1, 2]}"',
+        'metadata={op_name="a b" source_line=3}',
+    ],
+)
+def test_values_of_several_parts_are_whole(attribute: str) -> None:
+    for rest in ("", ", index=1", ' /* "x */', ", index=1 // y"):
+        assert entry_of(f"a = f32[2] parameter(0), {attribute}{rest}")[0].attributes
+
+
+@pytest.mark.parametrize(
     ("statement", "reason"),
     [
         ("b = f32[] negate(a) sharding={replicated}", "no attributes: sharding={replicated}"),
         ("b = f32[] negate(f32[] a) x, metadata={}", "no attributes: x, metadata={}"),
+        ('b = f32[] negate(a), metadata={op_name="x"} sharding={replicated}', "no attributes: sharding={replicated}"),
+        ('b = f32[] negate(a), metadata={op_name="x"} here, x=1', "no attributes: here, x=1"),
+        ('b = f32[] negate(a), metadata={op_name="x"}{y}', "no attributes: {y}"),
+        ('b = f32[] negate(a), metadata={op_name="x"}y', "no attributes: y"),
+        ("b = f32[] negate(a), metadata{}", "no attributes: , metadata{}"),
+        ("b = f32[] negate(a), metadata=, x=1", "no attributes: , x=1"),
+        ("b = f32[] negate(a), x=1 sharding={replicated}", "no attributes: sharding={replicated}"),
+        ("b = f32[] negate(/*index=0*/a), x={1} /* y */ z", "no attributes: z"),
+        ("b = f32[] negate(a), x=1\tz", "no attributes: z"),
+        ('b = f32[] negate(a), x="y" "z"', 'no attributes: "z"'),
+        ("b = s32[2] constant({1, 2}), x={1} y", "no attributes: y"),
+        ("b = c64[2] constant({(1, 2), (3, 4)}) y", "no attributes: y"),
         ("b = f32[] add(a, )", "no operand after the last comma"),
         ("b = f32[] add(a%, a)", "no operand: a%"),
         ("b = f32[] add(%%a, a)", "no operand: %%a"),

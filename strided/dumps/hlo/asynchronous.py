@@ -8,19 +8,27 @@ own text shows all bodies, and so do we.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from strided.dumps.hlo.attribute_writers import MAIN_THREAD
 from strided.dumps.hlo.attributes import LAST
+from strided.dumps.hlo.computation_text import are_alike
+from strided.dumps.hlo.instruction import Instruction
 from strided.dumps.hlo.lexer import inside, split_list, unescape
 from strided.dumps.hlo.module import Computation
 from strided.dumps.hlo.text_instruction import CALLEES, TextInstruction
+from strided.errors import DumpError
+from strided.layout import AnyShape
 
 _THREAD = "async_execution_thread"
+_PARTS = ("async-start", "async-update", "async-done")
 
 
-def unfold(computations: Sequence[Computation]) -> list[Computation]:
-    """Give asynchronous operations their short form; returns the computations that become part of an instruction."""
+def unfold(computations: Sequence[Computation], tell: Callable[[int, str], None]) -> list[Computation]:
+    """Give asynchronous operations their short form; returns the computations that become part of an instruction.
+
+    `tell` takes the line, from 0, and the reason where something does not fit that the short form does not say.
+    """
     by_name = {computation.name: computation for computation in computations}
     shows_bodies = any(
         instruction.opcode == "async-update" and len(instruction.written_operands) > 1
@@ -34,11 +42,14 @@ def unfold(computations: Sequence[Computation]) -> list[Computation]:
         bodies: dict[str, Computation] = {}
         for instruction in computation.instructions:
             assert isinstance(instruction, TextInstruction)
-            if not instruction.opcode.startswith("async-") and _THREAD not in instruction.text:
+            is_part = instruction.opcode in _PARTS
+            if not is_part and _THREAD not in instruction.text:
                 continue
             attributes = instruction.written_attributes
             if _THREAD in attributes:
                 _spread_thread(unescape(attributes[_THREAD]), instruction, by_name, reached)
+            if not is_part:
+                continue
             if instruction.opcode == "async-start":
                 body = by_name.get(attributes.get("calls", "").removeprefix("%"))
             else:  # it goes on with what its first operand started
@@ -48,10 +59,36 @@ def unfold(computations: Sequence[Computation]) -> list[Computation]:
             if body is not None and all(i.is_root or i.opcode == "parameter" for i in body.instructions):
                 bodies[instruction.name] = body
                 folded[body] = None
+                if attributes.get("calls", body.name).removeprefix("%") != body.name or not _fits(instruction, body):
+                    tell((instruction.line or 1) - 1, f"not what the computation {body.name!r} does")
                 _shorten(instruction, attributes, body.root)
-            elif instruction.opcode in ("async-update", "async-done") and attributes.pop("calls", None) is not None:
+            elif instruction.opcode != "async-start" and attributes.pop("calls", None) is not None:
                 instruction.rewrite(instruction.opcode, attributes)
     return list(folded)
+
+
+def _fits(instruction: TextInstruction, body: Computation) -> bool:
+    """Whether an asynchronous operation can be part of `body`: it starts with what that takes, ends with its result."""
+    if instruction.opcode == "async-done":
+        return _are_alike(instruction, body.root)
+    if instruction.opcode == "async-update":
+        return True
+    names = instruction.operand_names
+    if body.root.opcode == "parameter" or [i.parameter_number for i in body.parameters] != list(range(len(names))):
+        return False
+    try:
+        given = [instruction.computation.instruction(name) for name in names]
+    except DumpError:  # which is told of anyhow
+        return True
+    return all(map(_are_alike, given, body.parameters))
+
+
+def _are_alike(one: Instruction, other: Instruction) -> bool:
+    return are_alike(_written_shape(one), _written_shape(other))
+
+
+def _written_shape(instruction: Instruction) -> AnyShape | None:
+    return instruction.written_shape if isinstance(instruction, TextInstruction) else None
 
 
 def _shorten(instruction: TextInstruction, attributes: Mapping[str, str], wrapped: object) -> None:

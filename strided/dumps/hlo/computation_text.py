@@ -9,7 +9,16 @@ from typing import NamedTuple
 
 from strided.dumps.hlo.elements import with_elements
 from strided.dumps.hlo.header import Unparsed
-from strided.dumps.hlo.lexer import Gatherer, inside, read_attributes, single_end, split_list, trimmed, unescape
+from strided.dumps.hlo.lexer import (
+    Gatherer,
+    inside,
+    is_value,
+    read_attributes,
+    single_end,
+    split_list,
+    trimmed,
+    unescape,
+)
 from strided.dumps.hlo.module import Computation
 from strided.dumps.hlo.names import NameUniquer
 from strided.dumps.hlo.operands import unnested
@@ -41,6 +50,9 @@ from strided.layout.parser import parse_prefix
 
 #: XLA's name for computations printed inside their callers.
 BODY = "_"
+
+#: Attributes behind the brace that ends a computation.
+_OF_COMPUTATIONS = ("execution_thread", "backend_config")
 
 #: Limit of nested bodies: deeper ones stay text.
 _MAX_BODIES = 32
@@ -131,9 +143,9 @@ class ComputationReader:
     def _read_plain(self, found: list[TextInstruction], position: int) -> int:
         """Add the lines from `position` on that are as XLA prints them; returns the first that is not."""
         lines, add = self.lines, found.append
-        for closed in self._groups.closed_from(position):
+        while position < len(lines):
             line = lines[position]
-            if not closed or (matched := match_plain_line(line)) is None or line.find(" =", matched.end()) > 0:
+            if (matched := match_plain_line(line)) is None:
                 break
             instruction = TextInstruction(matched, line, position + 1)
             if shape_of(matched[3]) is None:
@@ -281,6 +293,10 @@ class ComputationReader:
         if name:
             if name in self._named:
                 raise self._twice(f"a second computation {name!r}", first + 1)
+        for key, value in attributes.items():
+            if key not in _OF_COMPUTATIONS or not is_value(value):
+                # Where the brace is that ends it is not known, but what follows the last instruction does not come out.
+                self.leave((found[-1].line or 1) - 1, f"no attribute of a computation: {key}={value[:60]}")
         config = attributes.get("backend_config")
         computation = self.keep(name, found, signature=opening.strip(), execution_thread=thread)
         computation.backend_config = config if config is None or config.startswith("{") else unescape(config)
@@ -350,10 +366,8 @@ class ComputationReader:
             self.leave((instruction.line or 1) - 1, f"no shape: {instruction.shape_text[:60]}")
         if instruction.holds_another:
             self.leave((instruction.line or 1) - 1, "another instruction begins inside its brackets")
-        if instruction.opcode != "constant":  # literals may be long, and are not gone through before they are asked for
-            behind = instruction.start_of_attributes
-            if behind[:1] not in ("", ","):
-                self.leave((instruction.line or 1) - 1, f"no attributes: {behind}")
+        if behind := instruction.behind_attributes:
+            self.leave((instruction.line or 1) - 1, f"no attributes: {behind}")
 
     def leave(self, position: int, reason: str, text: str | None = None) -> None:
         self.unread.append(Unparsed(position + 1, self.lines[position] if text is None else text, reason))

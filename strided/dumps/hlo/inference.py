@@ -6,14 +6,19 @@ If a rule needs more than the text says, or operands do not fit each other, the 
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
+
+import ml_dtypes
 
 from strided.dumps.hlo.instruction import Instruction
 from strided.dumps.hlo.lexer import inside, integer, read_fields, split_list
 from strided.errors import StridedError
 from strided.layout import AnyShape, Shape, TupleShape
+from strided.layout.element_types import element_type
 
 #: A tuple of the same tuple twice doubles with every line: the shapes of larger ones stay unknown.
 _MAX_LEAVES = 10_000
@@ -52,7 +57,7 @@ def left_out(
             if instruction.opcode in _CALLING:
                 shapes.append(shape_of(instruction.called_computations[0].root))
             shape = rule(instruction, shapes)
-        except (StridedError, IndexError, ValueError):
+        except (StridedError, LookupError, ValueError, ArithmeticError):
             continue
         if shape is not None and _count_leaves(shape, leaves) <= _MAX_LEAVES:
             found[instruction] = shape
@@ -100,16 +105,18 @@ def _element(instruction: Instruction, shapes: Sequence[AnyShape]) -> AnyShape |
 
 
 def _same(instruction: Instruction, shapes: Sequence[AnyShape]) -> Shape | None:
-    """The first operand's shape, if all have its type and dimensions."""
-    first, *others = map(_array, shapes)
-    fits = all((one.element_type, *_sizes(one)) == (first.element_type, *_sizes(first)) for one in others)
-    return first if fits else None
+    """The first operand's shape with the common type, if all have its dimensions."""
+    first, *others = parts = [_array(shape) for shape in shapes]
+    name = _common_type(parts)
+    return _retyped(first, name) if name and all(_sizes(one) == _sizes(first) for one in others) else None
 
 
 def _of_type(names: Mapping[str, str]) -> Rule:
     """The first operand's shape with another element type, by its own."""
 
     def rule(instruction: Instruction, shapes: Sequence[AnyShape]) -> AnyShape | None:
+        if not _have_one_type(map(_array, shapes)) and instruction.opcode == "complex":
+            return None
         first = _same(instruction, shapes)
         name = None if first is None else names.get(first.element_type, names.get("", first.element_type))
         return None if first is None or name is None else _retyped(first, name)
@@ -156,34 +163,77 @@ def _transposed(instruction: Instruction, shapes: Sequence[AnyShape]) -> AnyShap
 
 def _concatenated(instruction: Instruction, shapes: Sequence[AnyShape]) -> AnyShape | None:
     parts = [_static(shape) for shape in shapes]
-    if not _have_one_type(parts):
+    if (name := _common_type(parts)) is None:
         return None
     (along,) = _numbers(instruction, "dimensions")
     sizes = list(parts[0].dimensions)
     sizes[along] = sum(part.dimensions[along] for part in parts)
-    return Shape(parts[0].element_type, tuple(sizes))
+    return Shape(name, tuple(sizes))
 
 
 def _padded(instruction: Instruction, shapes: Sequence[AnyShape]) -> AnyShape | None:
     shape, sizes = _static(shapes[0]), []
-    if not _have_one_type((shape, _array(shapes[1]))):
+    if (name := _common_type((shape, _array(shapes[1])))) is None:
         return None
     for size, text in zip(shape.dimensions, instruction.attributes["padding"].split("x"), strict=True):
         low, high, between = [*map(int, text.split("_")), 0][:3]
         sizes.append(low + size + max(size - 1, 0) * between + high)
-    return Shape(shape.element_type, tuple(sizes))
+    return Shape(name, tuple(sizes))
 
 
 def _multiplied(instruction: Instruction, shapes: Sequence[AnyShape]) -> AnyShape | None:
     left, right = _static(shapes[0]), _static(shapes[1])
     batch, contracted = _numbers(instruction, "lhs_batch_dims"), _numbers(instruction, "lhs_contracting_dims")
-    gone = {*_numbers(instruction, "rhs_batch_dims"), *_numbers(instruction, "rhs_contracting_dims")}
-    if left.element_type != right.element_type or not contracted:
+    gone = {
+        number
+        for name in ("rhs_batch_dims", "rhs_contracting_dims", "rhs_group_dims")
+        for number in _numbers(instruction, name)
+    }
+    name = _common_type((left, right))
+    if name is None or not contracted:
         return None
     sizes = [left.dimensions[d] for d in batch]
     sizes += [size for d, size in enumerate(left.dimensions) if d not in {*batch, *contracted}]
     sizes += [size for d, size in enumerate(right.dimensions) if d not in gone]
-    return Shape(left.element_type, tuple(sizes))
+    return Shape(name, tuple(sizes))
+
+
+def _multiplied_by_groups(instruction: Instruction, shapes: Sequence[AnyShape]) -> AnyShape | None:
+    """A product whose left side has groups of rows, each with a right side: all contract, or each has a result."""
+    (ragged,), groups = _numbers(instruction, "lhs_ragged_dims"), _static(shapes[2]).dimensions[-1]
+    kept = ragged not in {*_numbers(instruction, "lhs_batch_dims"), *_numbers(instruction, "lhs_contracting_dims")}
+    group_dims, right = _numbers(instruction, "rhs_group_dims"), _array(shapes[1])
+    if [right.dimensions[d] for d in group_dims] != [groups] * kept:
+        return None
+    product = _multiplied(instruction, shapes)
+    if not isinstance(product, Shape) or ragged not in _numbers(instruction, "lhs_contracting_dims"):
+        return product
+    return Shape(product.element_type, (groups, *product.dimensions))
+
+
+def _transformed(instruction: Instruction, shapes: Sequence[AnyShape]) -> AnyShape | None:
+    """A Fourier transform: real values have half as many frequencies and one."""
+    shape, lengths = _static(shapes[0]), _numbers(instruction, "fft_length")
+    kind, sizes = instruction.attributes["fft_type"], shape.dimensions
+    if not 1 <= len(lengths) <= min(3, shape.rank):
+        return None
+    if kind in ("FFT", "IFFT"):
+        return shape if shape.element_type in _PARTS else None
+    half = lengths[-1] // 2 + 1
+    taken, given, names = {"RFFT": (lengths[-1], half, _WHOLES), "IRFFT": (half, lengths[-1], _PARTS)}[kind]
+    if sizes[-len(lengths) :] != (*lengths[:-1], taken) or not lengths[-1]:
+        return None
+    name = names.get(shape.element_type)
+    return None if name is None else Shape(name, (*sizes[:-1], given), _retyped(shape, name).layout)
+
+
+def _largest(instruction: Instruction, shapes: Sequence[AnyShape]) -> AnyShape | None:
+    """The values and their places."""
+    shape, count = _static(shapes[0]), integer(instruction.attributes.get("k", ""))
+    if count is None or not 0 <= count <= shape.dimensions[-1]:
+        return None
+    sizes = (*shape.dimensions[:-1], count)
+    return TupleShape([Shape(shape.element_type, sizes), Shape("s32", sizes)])
 
 
 def _reduced(instruction: Instruction, shapes: Sequence[AnyShape]) -> AnyShape | None:
@@ -210,7 +260,8 @@ def _windowed(instruction: Instruction, shapes: Sequence[AnyShape]) -> AnyShape 
 def _convolved(instruction: Instruction, shapes: Sequence[AnyShape]) -> AnyShape | None:
     left, right = _static(shapes[0]), _static(shapes[1])
     labels = _LABELS.fullmatch(instruction.attributes["dim_labels"])
-    if labels is None or left.element_type != right.element_type or "?" in labels[0]:
+    name = _common_type((left, right))
+    if labels is None or name is None or "?" in labels[0]:
         return None
     spatial = sorted(label for label in labels[1] if label.isdigit())
     windowed = _window_sizes(instruction, [left.dimensions[labels[1].index(label)] for label in spatial])
@@ -218,7 +269,7 @@ def _convolved(instruction: Instruction, shapes: Sequence[AnyShape]) -> AnyShape
     sizes = dict(zip(spatial, windowed, strict=True))
     sizes["b"] = left.dimensions[labels[1].index("b")] // groups
     sizes["f"] = right.dimensions[labels[2].index("o")]
-    return Shape(left.element_type, tuple(sizes[label] for label in labels[3]))
+    return Shape(name, tuple(sizes[label] for label in labels[3]))
 
 
 def _element_types(result: AnyShape) -> list[str]:
@@ -257,8 +308,26 @@ def _static(shape: AnyShape) -> Shape:
 
 
 def _have_one_type(shapes: Iterable[Shape]) -> bool:
-    """Whether all have one element type. Of several floating-point types, XLA takes one that need not be the first."""
+    """Whether all have one element type."""
     return len({shape.element_type for shape in shapes}) == 1
+
+
+def _common_type(shapes: Iterable[Shape]) -> str | None:
+    """The element type of all; of floating-point types, that of most range, then precision; None for other mixtures."""
+    names = {shape.element_type for shape in shapes}
+    if len(names) == 1:
+        return names.pop()
+    if not all(name.startswith(("f", "bf")) for name in names):
+        return None
+    best = max(map(_range_and_precision, names))
+    found = [name for name in names if _range_and_precision(name) == best]
+    return found[0] if len(found) == 1 else None
+
+
+@cache
+def _range_and_precision(name: str) -> tuple[int, int]:
+    info = ml_dtypes.finfo(element_type(name).dtype)  # type: ignore[no-untyped-call]
+    return math.frexp(float(info.max))[1], int(info.nmant)
 
 
 def _sizes(shape: Shape) -> tuple[object, ...]:
@@ -302,11 +371,13 @@ _RULES: Mapping[str, Rule] = {
     "conditional": _operand(-1),
     "convolution": _convolved,
     "dot": _multiplied,
+    "fft": _transformed,
     "get-dimension-size": _constant(Shape("s32", ())),
     "get-tuple-element": _element,
     "map": _mapped,
     "pad": _padded,
     "partition-id": _constant(Shape("u32", ())),
+    "ragged-dot": _multiplied_by_groups,
     "reduce": _reduced,
     "reduce-window": _windowed,
     "replica-id": _constant(Shape("u32", ())),
@@ -314,6 +385,7 @@ _RULES: Mapping[str, Rule] = {
     "select": _selected,
     "set-dimension-size": _resized,
     "sort": _first_or_tuple,
+    "topk": _largest,
     "transpose": _transposed,
     "triangular-solve": _operand(1),
     "tuple": _tuple,

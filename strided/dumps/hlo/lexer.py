@@ -50,6 +50,10 @@ _SIMPLE_VALUE = rf"{_WORD}|{_braces(4)}"
 _WORD_ALONE = re.compile(_WORD, re.DOTALL)
 _ATTRIBUTE = re.compile(rf"{BLANKS},{BLANKS}([A-Za-z_][\w.\-]*+)\s*+={BLANKS}(?:({_SIMPLE_VALUE})(?=,|\Z))?", re.DOTALL)
 
+#: A word in a value, and what makes another list belong to the one in square brackets before it.
+_VALUE_WORD = re.compile(rf"{STRING}|'[^'\n]*+'|(?:(?!/[/*])[^\s,=(){{}}\[\]\"])++(?![({{])", re.DOTALL)
+_LIST_BEHIND_LIST = re.compile(rf"(?=\{{)|{BLANKS}(?:<={BLANKS}(?=\[)|T{BLANKS}(?=\())", re.DOTALL)
+
 _FIELD_HEAD = re.compile(r'[\s,]*+([^\s,=(){}\[\]"]++)\s*+=\s*+')
 _STRING_ALONE = re.compile(STRING, re.DOTALL)
 _FIELD_VALUE = re.compile(rf'{STRING}|[^\s,(){{}}\[\]"]++', re.DOTALL)
@@ -116,11 +120,12 @@ def single_end(text: str, start: int) -> int:
 
 
 def read_attributes(
-    text: str, position: int, end_of_value: Callable[[str, int], int] = value_end
+    text: str, position: int, end_of_value: Callable[[str, int], int] = value_end, repeated: list[str] | None = None
 ) -> tuple[dict[str, str], int]:
     """The ``, name=value`` pairs from `position` on, in their order, and where they end.
 
-    Where computations may follow without a comma, `end_of_value` is `single_end`.
+    Where computations may follow without a comma, `end_of_value` is `single_end`. Of a name that occurs again, the last
+    value counts; the name is added to `repeated`.
 
     >>> read_attributes('f(), dimensions={0,1}, metadata={op_name="a,b"}', 3)
     ({'dimensions': '{0,1}', 'metadata': '{op_name="a,b"}'}, 47)
@@ -135,9 +140,60 @@ def read_attributes(
         if name == "device_ids" and found.get(last, "").startswith("mesh["):
             found[last] += f", device_ids={value}"  # a mesh names its devices after a comma
             continue
+        if repeated is not None and name in found:
+            repeated.append(name)
         found[name] = value
         last = name
     return found, position
+
+
+def attributes_end(text: str, position: int) -> int:
+    """Where the ``, name=value`` pairs from `position` on end, and the blanks behind them: each value is a single one.
+
+    >>> text = "f(), dimensions={0} index=1"
+    >>> text[attributes_end(text, 3):]
+    'index=1'
+    """
+    while matched := _ATTRIBUTE.match(text, position):
+        start = matched.end()
+        position = start if matched[2] else _one_value_end(text, start, matched[1])
+        if position == start and not matched[2]:
+            return start
+    return skip_space(text, position)
+
+
+def is_value(text: str) -> bool:
+    """Whether a text is a single value of an attribute.
+
+    >>> is_value('"a"'), is_value('"a" b'), is_value('="a"')
+    (True, False, False)
+    """
+    return bool(text) and _part_end(text, 0) == len(text)
+
+
+def _one_value_end(text: str, start: int, name: str) -> int:
+    """Place just after the string, the word or the lists in brackets that are the value of attribute `name`.
+
+    Two parts with blanks between them are one value in a literal, ``f32[2]{0} {1, 2}``, and in the axes of a mesh.
+    """
+    end = _part_end(text, start)
+    if name == "literal" or text.startswith("mesh[", start) or name == "device_ids":
+        end = max(end, _part_end(text, skip_space(text, end)))
+    return end
+
+
+def _part_end(text: str, start: int) -> int:
+    """Place just after a string or a word, or after lists that belong together: ``f32[2]{0}``, ``[2,4]<=[8]``."""
+    word = _VALUE_WORD.match(text, start)
+    position = word.end() if word else start
+    while text[position : position + 1] in _CLOSER:
+        end = closing(text, position)
+        if end < 0:
+            return len(text)  # who asks for the value gets all of it
+        if text[position] != "[" or not (more := _LIST_BEHIND_LIST.match(text, end)):
+            return end
+        position = more.end()
+    return position
 
 
 def _without_asides(text: str) -> str:

@@ -24,7 +24,6 @@ from strided.dumps.hlo.lexer import (
 from strided.dumps.hlo.text_instruction import (
     NAME,
     UNFINISHED,
-    are_closed,
     is_whole,
     match_line,
     match_statement,
@@ -57,8 +56,8 @@ _NO_SEARCH = (0, -1, "")
 
 #: Parts of a line that are read one by one: a header, the source tables, computations.
 _MAX_PARTS = 16
-#: Lines that are looked through at a time, and their characters at most.
-_BATCH, _BATCH_CHARACTERS = 1 << 12, 1 << 22
+#: Lines that are looked through at a time.
+_BATCH = 1 << 12
 
 
 def opening_of(line: str) -> str | None:
@@ -158,22 +157,11 @@ class LineGroups:
 
     def __init__(self, lines: list[str]) -> None:
         self.lines = lines
-        self._closed: list[bool] = []
-        self._first = 0  # line of the first of them
         self._token_line = _NO_SEARCH  # the lines of a search for one, and what it found
         self._begun: dict[int, tuple[str, int]] = {}  # lines of which a part is done: all of it, and how often
         # Characters that may still be gathered. Lines that turn out to belong together are gathered twice at most; text
         # whose brackets never close would be gathered again from every line.
         self.patience = 4 * (sum(map(len, lines)) + len(lines)) + 100_000
-
-    def closed_from(self, position: int) -> Iterator[bool]:
-        """What `are_closed` says of the lines from `position` on: at least one of them."""
-        if not self._first <= position < self._first + len(self._closed):
-            batch = self.lines[position : position + _BATCH]
-            # Copies of very long lines would take too much memory.
-            closed = are_closed(batch) if sum(map(len, batch)) <= _BATCH_CHARACTERS else [False] * len(batch)
-            self._first, self._closed = position, closed
-        return map(self._closed.__getitem__, range(position - self._first, len(self._closed)))
 
     def may_go_on(self, position: int) -> bool:
         """Whether another part of a line may be read by itself: each takes as long as all of the line."""
@@ -186,8 +174,6 @@ class LineGroups:
         self._begun[position] = whole, count + 1
         self.lines[position] = " " * place + line[place:]
         self._token_line = _NO_SEARCH
-        if self._first <= position < self._first + len(self._closed):
-            self._closed[position - self._first] = False  # nothing is known of the rest
         return position
 
     def restore(self) -> None:

@@ -26,7 +26,7 @@ from strided.dumps.hlo.module import Computation, Module
 from strided.dumps.hlo.names import rename
 from strided.dumps.hlo.operands import with_parameters
 from strided.dumps.hlo.statements import STATEMENT_START, LineGroups, opening_of
-from strided.dumps.hlo.text_header import TextHeader, split_rows
+from strided.dumps.hlo.text_header import TextHeader, is_readable, is_row, split_rows
 from strided.dumps.hlo.text_instruction import NAME
 from strided.dumps.source import BYTE_ORDER_MARK, split_lines
 from strided.errors import DumpError
@@ -120,7 +120,7 @@ class _ModuleReader:
 
     def read(self) -> int:
         """Read one module; returns the line on which the next one begins, or the number of lines."""
-        table: list[str] | None = None
+        table: str | None = None
         position = self.start
         while position < len(self.lines):
             line = self.lines[position]
@@ -129,7 +129,9 @@ class _ModuleReader:
             if table is not None and bare[:1].isdigit():
                 position = self._read_rows(table, position)
             elif heading := _HEADING.match(line):
-                table = self.tables.setdefault(heading[1], [])
+                table = heading[1]
+                if table in self.tables:
+                    self.body.leave(position, f"a second table {table}")
                 position = self._read_rows(table, position, heading.end())
             elif not word:
                 position += 1
@@ -143,7 +145,7 @@ class _ModuleReader:
                 position = self._read_top(position)
         return position
 
-    def _read_rows(self, table: list[str], position: int, start: int = 0) -> int:
+    def _read_rows(self, table: str, position: int, start: int = 0) -> int:
         """Read the rows of a source table behind `start` of a line; returns the line on which they are over.
 
         A row may go on over several lines, and others may follow it, or what is behind the table. One that does not
@@ -156,13 +158,21 @@ class _ModuleReader:
             following = skip_space(text, end)
             last = position + text.count("\n", 0, following)
             if following == len(text) or "\n" in text[end:following]:
-                table += rows
+                self._keep_rows(table, rows, position)
                 return last + (following == len(text))
             if rows and self._begins_part(text, following) and self.groups.may_go_on(last):
-                table += rows
+                self._keep_rows(table, rows, position)
                 return self.groups.go_on(last, following - text.rfind("\n", 0, following) - 1)
-        table.append(trimmed(line[start:]))
+        self._keep_rows(table, [trimmed(line[start:])], position)
         return position + 1
+
+    def _keep_rows(self, table: str, rows: list[str], position: int) -> None:
+        """Add rows to a source table, and tell of those that are none: what is in them does not come out again."""
+        kept = self.tables.setdefault(table, [])
+        for number, row in enumerate(rows, len(kept) + 1):
+            if not is_row(table, number, row):
+                self.body.leave(position, f"not row {number} of {table}: {row[:60]}")
+        kept += rows
 
     def _begins_part(self, text: str, place: int) -> bool:
         """Whether a source table or a computation begins at a place in a text."""
@@ -189,7 +199,13 @@ class _ModuleReader:
     def _read_header(self, header: re.Match[str], text: str, position: int, end: int, whole: bool) -> int:
         """Read the header in the lines from `position` to `end`; returns the next line, its own if it has a table."""
         self.name = header[1].removeprefix("%").removesuffix(":")
-        self.attributes, rest = read_attributes(text, header.end(), single_end)
+        repeated: list[str] = []
+        self.attributes, rest = read_attributes(text, header.end(), single_end, repeated)
+        for name in repeated:
+            self.body.leave(position, f"a second {name}")
+        for name, text_of_value in self.attributes.items():
+            if not is_readable(name, text_of_value):
+                self.body.leave(position, f"no value of {name}: {text_of_value[:60]}")
         if heading := _HEADING.match(text, rest):
             start = text.rfind("\n", 0, heading.start(1)) + 1
             return self.groups.go_on(position + text.count("\n", 0, start), heading.start(1) - start)
@@ -213,7 +229,11 @@ class _ModuleReader:
         if self.body.entry is None and not _fits(header, entry):
             words = "no computation is the one that entry_computation_layout tells of: the text ends before its ENTRY"
             raise DumpError(words, path=self.path, line=len(self.lines), column=len(self.lines[-1]) + 1)
-        folded = {body for body in unfold(self.body.computations) if body is not entry} if self.may_fold else set()
+        folded = (
+            {body for body in unfold(self.body.computations, self.body.leave) if body is not entry}
+            if self.may_fold
+            else set()
+        )
         renamed = rename(sorted(self.body.computations, key=lambda one: one is not self.single))
         module = Module(
             f"module_{entry.name}" if self.name is None else self.name,

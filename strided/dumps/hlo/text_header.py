@@ -38,6 +38,21 @@ _ROW = re.compile(r"\s*([0-9]{1,18})\s+(.*\S)", re.DOTALL)
 _CLOSED_ROW = re.compile(
     rf"""{BLANKS}([0-9]++{BLANKS}(?:{STRING}|'[^'\n]*+'|\{{(?:[^{{}}"/]++|{COMMENT}|/|(?!))*+\}}))""", re.DOTALL
 )
+_NAME_OF_FIELD = re.compile(r"([a-z_]++)\s*+=")
+_STRING_ROW = re.compile(rf"{STRING}|'[^'\n]*+'", re.DOTALL)
+_FIELDS_ROW = re.compile(r"\{(?:[\s,]*+[a-z_]++\s*+=\s*+-?[0-9]++)++\s*+\}")
+#: The fields of a row, by table; some do not print where a source line ends.
+_ROW_FIELDS = {
+    "FileLocations": frozenset("file_name_id function_name_id line end_line column end_column".split()),
+    "StackFrames": frozenset(("file_location_id", "parent_frame_id")),
+}
+_MAY_LACK = frozenset(("end_line", "end_column"))
+#: What the values of some attributes are.
+_FORMS = {
+    "is_scheduled": re.compile("true|false"),
+    "replica_count": re.compile("[0-9]{1,19}"),
+    "num_partitions": re.compile("[0-9]{1,19}"),
+}
 
 
 class TextHeader:
@@ -70,6 +85,21 @@ class TextHeader:
     @lazy
     def tables(self) -> SourceTables:
         return source_tables(self._tables)
+
+
+def is_readable(name: str, text: str) -> bool:
+    """Whether a text can be the value of an attribute, if it is one of those that are more than text.
+
+    >>> is_readable("is_scheduled", "true"), is_readable("is_scheduled", "treu"), is_readable("other", "x")
+    (True, False, True)
+    """
+    if name in _FORMS:
+        return _FORMS[name].fullmatch(text) is not None
+    reader = {"entry_computation_layout": entry_layout, "input_output_alias": aliases, "buffer_donor": donors}.get(name)
+    try:
+        return reader is None or reader(text) is not None
+    except DumpError:
+        return False
 
 
 def entry_layout(text: str) -> EntryLayout:
@@ -134,6 +164,21 @@ def split_rows(text: str, start: int = 0) -> tuple[list[str], int]:
         rows.append(trimmed(row[1]))
         start = row.end()
     return rows, start
+
+
+def is_row(table: str, number: int, text: str) -> bool:
+    """Whether a text is row `number` of a source table, all of which it says.
+
+    >>> [is_row("StackFrames", 1, f"1 {{file_location_id=1 {name}=1}}") for name in ("parent_frame_id", "parent")]
+    [True, False]
+    """
+    found = _ROW.fullmatch(text)
+    if found is None or int(found[1]) != number:
+        return False
+    if (fields := _ROW_FIELDS.get(table)) is None:
+        return _STRING_ROW.fullmatch(found[2]) is not None
+    names = _NAME_OF_FIELD.findall(found[2]) if _FIELDS_ROW.fullmatch(found[2]) else []
+    return len(names) == len(set(names)) and fields - _MAY_LACK <= set(names) <= fields
 
 
 def source_tables(tables: Mapping[str, list[str]]) -> SourceTables:

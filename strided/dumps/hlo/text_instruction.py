@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from functools import lru_cache
-from string import ascii_letters, digits
 from sys import intern
 
 from strided.dumps.hlo.attributes import LISTS
 from strided.dumps.hlo.instruction import ComputationLike, Instruction
 from strided.dumps.hlo.lexer import (
     Gatherer,
+    attributes_end,
     closing,
     inside,
     integer,
@@ -57,8 +57,24 @@ _PLAIN = re.compile(
     rf" *+(ROOT )?%?((?!-){_WORD}) = ([a-z][!-.0-~]*+|\([ -.0-~]*?) ([a-z]{_WORD})"
     rf"\(((?:%?{_VALUE}(?:, %?{_VALUE}|(?!))*+|(?!))?+)\)(?=,|\Z)"
 )
-#: How a plain line may end, other than with ROOT.
-_PLAIN_ENDS = frozenset(ascii_letters + digits + ')}]"')
+
+
+def _plain_value(depth: int, opening: str = r"\{", closing: str = r"\}") -> str:
+    """Brackets around words, strings and lists, and around others of these up to `depth`."""
+    plain = r"""[^(){}\[\]"'/%]*+"""
+    inner = [_PLAIN_STRING]
+    if depth:
+        inner += [_plain_value(depth - 1), _plain_value(depth - 1, r"\[", r"\]")]
+    return rf"{opening}{plain}(?:(?:{'|'.join(inner)}|(?!)){plain})*+{closing}"
+
+
+#: In no string or bracket another instruction may seem to begin.
+_PLAIN_STRING = r'"[^"\\%]*+(?:\\[^%][^"\\%]*+|(?!))*+"'
+_PLAIN_VALUE = rf"{_PLAIN_STRING}|[A-Za-z0-9_%.\-:>]++|{_plain_value(3)}"
+#: The attributes of a plain line, to its end, which announces nothing more.
+_PLAIN_ATTRIBUTES = re.compile(
+    rf'(?:, [A-Za-z_][A-Za-z0-9_]*+=(?:{_PLAIN_VALUE})(?=,|\Z)|(?!))*+(?<!ROOT)(?<=[A-Za-z0-9)}}\]"])\Z', re.DOTALL
+)
 
 _OPERAND = re.compile(rf"(?:(.*[\s)\]}}]))?%?({NAME})", re.DOTALL)
 _NAMES = re.compile(r"%?+([^\s,]++)")
@@ -80,10 +96,8 @@ _TOKEN = Shape("token", ())
 
 #: The beginning of a statement without a blank before its equals sign: only behind a ``%`` may it be left out.
 _SQUEEZED = re.compile(r"%[\w.\-]++=", re.ASCII)
-#: Everything but the marks of a line: its brackets, quotes and stars.
-_UNMARKED = bytes(set(range(256)).difference(b'(){}[]"*\n'))
-#: Marks of more characters are not remembered.
-_MOST_MARKS = 1 << 8
+#: Where attributes begin behind the value of a constant.
+_FIRST_ATTRIBUTE = re.compile(r"\)\s*+,\s*+[A-Za-z_][\w.\-]*+\s*+=")
 #: The comments in which XLA counts along.
 _COUNTING = re.compile(r"/\*index=[0-9]++\*/")
 
@@ -96,36 +110,22 @@ _UNFINISHED_BEFORE_COMMENT = re.compile(rf"(?:[{''.join(UNFINISHED)}]|ROOT)\s*+(
 match_line = _LINE.match
 
 
-#: The parts of a line that `are_closed`, if its operands are names; what it takes for the shape may be none.
-match_plain_line = _PLAIN.match
-
-
-def are_closed(lines: Iterable[str]) -> list[bool]:
-    """Whether each line is closed and announces nothing more; False if that takes a closer look."""
-    text = "\n".join(lines)
-    marks_of_lines = text.encode("utf-8", "surrogatepass").translate(None, _UNMARKED).decode("ascii").split("\n")
-    comments = "//" in text  # or addresses
-    squeezed = _SQUEEZED.search(text) is not None
-    return [
-        len(marks) <= _MOST_MARKS
-        and _is_closed(marks)
-        and line[-1:] in _PLAIN_ENDS
-        and not line.endswith("ROOT")
-        and not (comments and _UNFINISHED_BEFORE_COMMENT.search(line))
-        and not (squeezed and _SQUEEZED.search(line))
-        for line, marks in zip(lines, marks_of_lines, strict=False)
-    ]
-
-
-@lru_cache(maxsize=1 << 12)
-def _is_closed(marks: str) -> bool:
-    return "*" not in marks and _is_balanced(marks)
+def match_plain_line(line: str) -> re.Match[str] | None:
+    """The parts of a line that is one whole instruction, if it is as XLA prints most; its shape may be none."""
+    matched = _PLAIN.match(line)
+    if matched is None or "//" in line or _PLAIN_ATTRIBUTES.match(line, matched.end()) is None:
+        return None
+    return matched if _is_balanced_shape(matched[3]) and line.find(" =", matched.end()) < 0 else None
 
 
 def _is_balanced(text: str) -> bool:
     """Whether brackets and quotes pair up in number: such a line is trusted, although strings may hold any."""
     count = text.count
     return count("(") == count(")") and count("{") == count("}") and count("[") == count("]") and not count('"') & 1
+
+
+#: Shapes are few.
+_is_balanced_shape = lru_cache(maxsize=1 << 12)(_is_balanced)
 
 
 def is_whole(line: str) -> bool:
@@ -234,14 +234,17 @@ class TextInstruction(Instruction):
         return self.text[self._close + 1 :]
 
     @property
-    def start_of_attributes(self) -> str:
-        """The first of them, up to 60 characters, without the blanks and comments before it."""
-        if self._close < 0:
+    def behind_attributes(self) -> str:
+        """What stands behind the operands and is no attribute, or behind the attributes; up to 60 characters."""
+        if self.opcode != "constant" or self._close >= 0:
             _ = self.operand_text  # finds where it ends
-        behind = self._close + 1
-        if self.text[behind : behind + 1] in ("", ","):
-            return self.text[behind : behind + 60]
-        start = skip_space(self.text, behind)
+            close = self._close
+        else:  # literals may be long, and are not gone through before they are asked for
+            found = _FIRST_ATTRIBUTE.search(self.text, self._open)
+            close = found.start() if found else self.text.rfind(")", self._open)
+        if close < 0 or close == len(self.text):
+            return ""
+        start = attributes_end(self.text, close + 1)
         return self.text[start : start + 60]
 
     @property
