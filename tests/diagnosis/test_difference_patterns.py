@@ -173,6 +173,17 @@ def test_movements_in_memory(shape: str) -> None:
     assert found.patterns[0].share > 0.9
 
 
+@pytest.mark.parametrize("nbytes", [3, -1, 513])
+@pytest.mark.parametrize("shape", [text for text in LAYOUTS if "s8" not in text])
+def test_movements_in_memory_by_parts_of_elements(shape: str, nbytes: int) -> None:
+    """Only bytes show them: each element is made of two others."""
+    a, b = faulty(shape, lambda x: None)
+    b.buffer[:] = np.roll(a.buffer, nbytes)
+    found = diff(a, b)
+    assert named(found) == ("shift", f"{nbytes} byte{'s' * (abs(nbytes) != 1)}")
+    assert found.patterns[0].share > 0.9
+
+
 @pytest.mark.parametrize("shape", [text for text in LAYOUTS if "32[" not in text])
 def test_exchanged_members_of_words(shape: str) -> None:
     a, b = faulty(shape, lambda x: None)
@@ -181,6 +192,37 @@ def test_exchanged_members_of_words(shape: str) -> None:
     if words.shape[1] == 4:
         words[:, 2:] = words[:, :1:-1].copy()
     assert named(diff(a, b)) == ("swap", "0, 1")
+
+
+@pytest.mark.parametrize(
+    ("order", "sentence"),
+    [
+        ((1, 0, 3, 2), "members 1 apart of each 32-bit word have changed places: "),
+        ((2, 3, 0, 1), "members 2 apart of each 32-bit word have changed places: "),
+        ((3, 2, 1, 0), "the 4 members of each 32-bit word are in reverse order: "),
+    ],
+)
+def test_which_members_have_changed_places(order: tuple[int, ...], sentence: str) -> None:
+    """In reverse order the outer ones are three apart, and the inner ones are neighbours."""
+    a, b = faulty(f"{S8}{{1,0:T(32,128)(4,1)}}", lambda x: None)
+    words = b.buffer.reshape(-1, 4)
+    words[:] = words[:, list(order)]
+    assert diff(a, b).patterns[0].sentence.startswith(sentence)
+
+
+@pytest.mark.parametrize("dtype", [np.bool_, np.uint8])
+def test_masks_in_another_layout_or_transposed(dtype: type) -> None:
+    """Two values are enough where all elements are compared, but a few elements of a mask agree by chance."""
+    mask = (np.random.default_rng(3).random((96, 200)) < 0.3).astype(dtype)
+    written = sd.LayoutArray.from_numpy(mask, "{1,0:T(32,128)}")
+    kind = "pred" if dtype is np.bool_ else "u8"
+    read = sd.LayoutArray(written.buffer, f"{kind}[96,200]{{1,0:T(32,128)(4,1)}}")
+    assert named(diff(mask, read)) == ("layout", "{1,0:T(32,128)}")
+    causal = np.tri(128, dtype=dtype)
+    assert named(diff(causal, causal.T)) == ("transpose", "1, 0")
+    one = np.zeros((64, 64), dtype)
+    one[3, 5:15] = 1
+    assert diff(one, one.T).patterns[0].kind not in ("layout", "transpose", "shift", "swap")
 
 
 @pytest.mark.parametrize("dtype", [np.float32, ml_dtypes.bfloat16, np.int32, np.float64, np.complex64, np.complex128])

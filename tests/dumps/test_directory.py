@@ -284,3 +284,22 @@ def test_a_folder_is_named_as_files_are(folder):
     assert names
     for path in (str(folder), os.fsencode(folder)):
         assert list(open_dump(path)) == names
+
+
+def test_a_relative_folder_survives_a_change_of_directory(folder, monkeypatch):
+    """Files are read on demand, wherever the process stands then; a pickle made there holds whole paths, too."""
+    monkeypatch.chdir(folder.parent)
+    dump = open_dump(folder.name)
+    monkeypatch.chdir("/")
+    assert list(dump) == list(open_dump(folder))
+    for program, other in zip(dump.programs, open_dump(folder).programs, strict=True):
+        assert program.anew().num_devices == other.num_devices
+        assert (program.module is None) == (other.module is None)
+        assert (program.module_before is None) == (other.module_before is None)
+        assert (program.allocations is None) == (other.allocations is None)
+        assert len(program.snapshots) == len(other.snapshots)
+        for file in program.files:
+            assert file.kind in ("folder", "other") or file.place.samefile(folder / file.path.name)
+    assert list(pickle.loads(pickle.dumps(dump))) == list(dump)
+    fresh = pickle.loads(pickle.dumps(dump.programs[0].anew()))
+    assert list(fresh.arrays) == list(dump.programs[0].arrays)

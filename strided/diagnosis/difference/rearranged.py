@@ -20,7 +20,7 @@ from strided.diagnosis.bit_patterns import patterns
 from strided.diagnosis.difference.operands import Operand, Points, Wrapped, operand_of
 from strided.diagnosis.difference.places import LEAST_SHARE
 from strided.diagnosis.difference.result import Pattern, percent
-from strided.diagnosis.difference.scan import scan
+from strided.diagnosis.difference.scan import same_layout, scan
 from strided.diagnosis.difference.tally import Tally
 from strided.diagnosis.difference.values import Mask, Tolerance, are_equal
 from strided.errors import LayoutError, UnsupportedError
@@ -34,6 +34,9 @@ Source = Callable[[Points], tuple[Points, Mask]]
 
 #: Fewer mismatches, or distinct values among them, are explained by chance.
 LEAST_MISMATCHES, _LEAST_VALUES = 4, 3
+#: Of two values, as in masks, each must be had by so many mismatches; then a hypothesis that is tried on all elements
+#: is no chance.
+_LEAST_OF_VALUE = 32
 #: Mismatches on which a hypothesis is tried at first, which ends most of them, and those on which it is tried then.
 _FEW, _SAMPLE = 64, 4096
 #: Elements in which a movement is looked for, and how many of them in turn identify a place.
@@ -76,15 +79,13 @@ class Rearrangements:
 
     def found(self) -> Pattern | None:
         """The first hypothesis that explains nearly all mismatches."""
-        if np.unique(patterns(self.probes[1][1]), axis=0).shape[0] < _LEAST_VALUES:
+        counts = np.unique(patterns(self.probes[1][1]), axis=0, return_counts=True)[1]
+        if counts.size < _LEAST_VALUES and (counts.size < 2 or counts.min() < _LEAST_OF_VALUE):
             return None
-        return (
-            self._transposed()
-            or self._in_another_layout()
-            or self._byte_swapped()
-            or self._moved()
-            or self._exchanged()
-        )
+        compared = self._transposed() or self._in_another_layout()
+        if compared is not None or counts.size < _LEAST_VALUES:
+            return compared
+        return self._byte_swapped() or self._moved() or self._moved_by_bytes() or self._exchanged()
 
     def _share(self, source: Source, probe: tuple[Points, npt.NDArray[np.generic]]) -> float:
         """The part of the elements at some indices that b has from where a hypothesis says."""
@@ -231,6 +232,35 @@ class Rearrangements:
             where = counted(bits // 8, "byte") if bits % 8 == 0 else counted(bits, "bit")
             yield where, f"{where} in memory", source
 
+    def _moved_by_bytes(self) -> Pattern | None:
+        """A movement in memory that is no whole number of elements: bytes of two elements then make one."""
+        a, b = self.a.whole, self.b.whole
+        if a is None or b is None or not same_layout(self.a, self.b) or b.address_map.irregular:
+            return None
+        size = b.dtype.itemsize
+        if b._memory.bits != 8 * size or size == 1:
+            return None
+        before, after = a._memory.buffer, b._memory.buffer
+        centre = int(np.asarray(b.address_map.offset_of(tuple(i[:1] for i in self.some))).item()) * size
+        window = _window(centre, min(before.size, after.size))
+        # Single bytes come again and again: only several in turn identify a place.
+        old, new = (_grams(buffer[window].astype(np.uint64), _GRAMS[-1]) for buffer in (before, after))
+        steps, counts = np.unique(_distances(old, new, None), return_counts=True)
+        best = sorted(zip(counts.tolist(), steps.tolist(), strict=True), reverse=True)[:2]
+        for step in [step for count, step in best if count > 1 and step % size]:
+            shares = []
+            for points, _ in (*self.probes, self.whole_array):
+                at = np.asarray(b.address_map.offset_of(points))[:, None] * size + np.arange(size)
+                inside = (at >= step) & (at - step < before.size)
+                same = (after[at] == before[np.where(inside, at - step, 0)]) & inside
+                shares.append(float(same.all(axis=1).mean()))
+                if shares[-1] < LEAST_SHARE:
+                    break
+            else:
+                share, where = shares[-2], counted(step, "byte")
+                return Pattern("shift", where, share, f"b is a moved by {where} in memory{self._said(share)}")
+        return None
+
     def _steps_along(self, axis: int) -> Iterator[int]:
         """By how much b may be moved along an axis."""
         n = self.shape[axis]
@@ -281,8 +311,7 @@ class Rearrangements:
                 if share < LEAST_SHARE or (share := min(share, self._given(partner, probe[0]))) < LEAST_SHARE:
                     break
             else:
-                which = "the two members" if members == 2 else f"members {mask} apart"
-                sentence = f"{which} of each 32-bit word have changed places{self._said(share)}"
+                sentence = f"{_which_members(members, mask)}{self._said(share)}"
                 return Pattern("swap", f"0, {mask}", share, sentence)
         return None
 
@@ -292,6 +321,25 @@ class Rearrangements:
         clipped = tuple(np.where(exists, i, 0) for i in origin)
         same = are_equal(self.a.at(points), self.b.at(clipped), self.tolerance)
         return float(np.count_nonzero(same & exists) / exists.size)
+
+
+def _which_members(members: int, mask: int) -> str:
+    """What has happened if each member of a word is where that with the number ``k ^ mask`` was.
+
+    >>> _which_members(4, 2)
+    'members 2 apart of each 32-bit word have changed places'
+    >>> _which_members(4, 3)
+    'the 4 members of each 32-bit word are in reverse order'
+    >>> _which_members(8, 3)
+    'members k and k ^ 3 of each 32-bit word have changed places'
+    """
+    if members == 2:
+        which = "the two members"
+    elif mask == members - 1:
+        return f"the {members} members of each 32-bit word are in reverse order"
+    else:  # a single bit is a distance; of several, members are different numbers apart
+        which = f"members {mask} apart" if mask.bit_count() == 1 else f"members k and k ^ {mask}"
+    return f"{which} of each 32-bit word have changed places"
 
 
 def _layouts(shape: Shape, first: Layout | None) -> Iterator[Layout]:

@@ -52,6 +52,7 @@ class Dump(Mapping[str, Any]):
 
     def __init__(self, path: Path, files: list[DumpFile], *, mapped: bool = True) -> None:
         self.path, self._mapped = path, mapped
+        self._absolute = path.absolute()  # the working directory may change
         self.others = tuple(file for file in files if file.name is None)
         named = [(file, file.name) for file in files if file.name is not None]
         groups: dict[_Key, list[DumpFile]] = {}
@@ -64,7 +65,7 @@ class Dump(Mapping[str, Any]):
         )
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return partial(open_dump, mapped=self._mapped), (self.path.absolute(),)
+        return partial(open_dump, mapped=self._mapped), (self._absolute,)
 
     @lazy
     def labels(self) -> dict[str, Program]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -57,6 +57,22 @@ class DumpFile:
     path: Path
     name: DumpName | None
     size: int
+    _absolute: Path | None = field(default=None, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        if self._absolute is None:
+            object.__setattr__(self, "_absolute", self.path.absolute())
+
+    @property
+    def place(self) -> Path:
+        """Where it lies: its path as it was given, or the whole one after the working directory has changed."""
+        assert self._absolute is not None
+        return self.path if self.path.absolute() == self._absolute else self._absolute
+
+    def anywhere(self) -> DumpFile:
+        """The same file by its whole path, for another process."""
+        assert self._absolute is not None
+        return replace(self, path=self._absolute)
 
     @property
     def kind(self) -> str:
@@ -65,7 +81,7 @@ class DumpFile:
 
     def read(self, kind: str | None = None) -> Any:
         """Its content: a Module, a Snapshot or a BufferAssignment. Errors as for `strided.read_dump`."""
-        return read_dump(self.path, kind)
+        return read_dump(self.place, kind)
 
     def __str__(self) -> str:
         return visible(f"{self.path.name} ({self.kind}, {counted(self.size, 'byte')})")
@@ -94,7 +110,7 @@ class Program:
         return Program(self.name, self.number, self.time, self.files, mapped=self._mapped)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        files = tuple(replace(file, path=file.path.absolute()) for file in self.files)
+        files = tuple(file.anywhere() for file in self.files)
         return partial(Program, mapped=self._mapped), (self.name, self.number, self.time, files)
 
     @property
@@ -120,13 +136,13 @@ class Program:
     def module(self) -> Module | None:
         """The module after all optimizations, from its file or a snapshot; None if there is neither."""
         file = self._module_file(final=True)
-        return self._module_of_a_run(is_unoptimized=False) if file is None else read_hlo(file.path)
+        return self._module_of_a_run(is_unoptimized=False) if file is None else read_hlo(file.place)
 
     @lazy
     def module_before(self) -> Module | None:
         """The module before optimizations, from its file or a snapshot; None if there is neither."""
         file = self._module_file(final=False)
-        return self._module_of_a_run(is_unoptimized=True) if file is None else read_hlo(file.path)
+        return self._module_of_a_run(is_unoptimized=True) if file is None else read_hlo(file.place)
 
     @property
     def latest_module(self) -> Module | None:
@@ -150,10 +166,10 @@ class Program:
         """The buffer assignment, from its text or the module's proto; None if there is neither."""
         texts = [file for file, name in self._named("allocations") if name.is_final]
         if texts:
-            return read_allocations(texts[0].path)
+            return read_allocations(texts[0].place)
         proto = self._module_file(final=True)
         try:
-            return None if proto is None or proto.path.suffix in (".txt", ".hlo") else read_allocations(proto.path)
+            return None if proto is None or proto.path.suffix in (".txt", ".hlo") else read_allocations(proto.place)
         except UNREADABLE:
             return None
 
@@ -172,14 +188,14 @@ class Program:
         DumpError
             One of them is broken; `arrays` leaves it out.
         """
-        return tuple(read_snapshot(file.path, mapped=self._mapped) for file in self.runs)
+        return tuple(read_snapshot(file.place, mapped=self._mapped) for file in self.runs)
 
     @lazy
     def _opened(self) -> tuple[list[tuple[str, Snapshot]], list[str]]:
         found, problems = [], []
         for number, file in enumerate(self.runs):
             try:
-                snapshot = read_snapshot(file.path, mapped=self._mapped)
+                snapshot = read_snapshot(file.place, mapped=self._mapped)
                 found.append((f"run{number}/" if len(self.runs) > 1 else "", snapshot))
             except (*UNREADABLE, OSError) as error:
                 problems.append(f"{file.path.name}: {reason_of(error)}")
@@ -206,7 +222,7 @@ class Program:
         for file, _ in self._named("module"):
             if ".txt" in file.path.suffixes or file.path.suffix == ".hlo":
                 try:
-                    head = lines_of(memoryview(open_head(file.path, _HEADER_BYTES)), None, None)[0]
+                    head = lines_of(memoryview(open_head(file.place, _HEADER_BYTES)), None, None)[0]
                 except (*UNREADABLE, OSError):
                     continue
                 counts = {name: int(count) for name, count in _COUNT.findall(head)}
