@@ -54,7 +54,9 @@ class NotationError(StridedError, ValueError):
 
     def __init__(self, message: str, *, text: str = "", position: int | None = None) -> None:
         super().__init__(message, text, position)
-        self.message, self.text, self.position = message, text, position
+        self.message: str = message
+        self.text: str = text
+        self.position: int | None = position
 
     def __str__(self) -> str:
         return _shown(self.message) + excerpt(self.text, self.position)
@@ -78,7 +80,8 @@ class BufferSizeError(StridedError, ValueError):
 
     def __init__(self, message: str, *, actual: int | None = None, needed: int | None = None) -> None:
         super().__init__(message)
-        self.actual, self.needed = actual, needed
+        self.actual: int | None = actual
+        self.needed: int | None = needed
 
 
 class DumpError(StridedError, ValueError):
@@ -103,8 +106,11 @@ class DumpError(StridedError, ValueError):
         column: int | None = None,
     ) -> None:
         super().__init__(message)
-        self.message, self.path = message, None if path is None else os.fsdecode(path)
-        self.position, self.line, self.column = position, line, column
+        self.message: str = message
+        self.path: str | None = None if path is None else os.fsdecode(path)
+        self.position: int | None = position
+        self.line: int | None = line
+        self.column: int | None = column
 
     def __str__(self) -> str:
         place = []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, SupportsIndex
 
 from strided.arrays.buffers import extent
 from strided.arrays.layout_array import LayoutArray, map_array
@@ -14,6 +14,7 @@ from strided.io.remote import RemoteArray, is_url
 from strided.layout import AnyShape, Shape
 from strided.layout.parser import array_shape, is_shape
 from strided.runtime.aliases import Bytes
+from strided.runtime.argument_checks import whole
 
 if TYPE_CHECKING:
     from strided.io.npy import NpyHeader
@@ -23,7 +24,7 @@ def open_array(
     path: str | os.PathLike[str],
     shape: str | AnyShape | None = None,
     mode: str = "r",
-    offset: int = 0,
+    offset: SupportsIndex = 0,
     *,
     mapped: bool = True,
     bitorder: str = "little",
@@ -89,6 +90,7 @@ def open_array(
     given: object = path
     if not isinstance(given, (str, os.PathLike)) and not (isinstance(given, bytes) and os.path.exists(given)):
         raise TypeError(f"expected a path, not {type(given).__name__}; strided.LayoutArray(buffer, shape) wraps bytes")
+    offset = whole(offset, "offset")
     if is_url(path):
         if mode != "r":
             raise ValueError(f'a file on another machine is read-only: mode "r", not {mode!r}')

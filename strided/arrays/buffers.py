@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from typing import Any
+from typing import Any, SupportsIndex
 
 import numpy as np
 
@@ -56,7 +56,7 @@ def flat_bytes(buffer: Any) -> Bytes:
 
 
 def extent(
-    size: int, spec: BufferSpec, offset: int, allow_excess: bool, head: bytes, name: str = ""
+    size: int, spec: BufferSpec, offset: SupportsIndex, allow_excess: bool, head: bytes, name: str = ""
 ) -> tuple[int, int]:
     """Start and stop of an array's bytes in a buffer of `size` bytes that begins with `head`; `name` is its file's.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any
+from typing import Any, SupportsIndex
 
 import numpy as np
 
@@ -24,7 +24,7 @@ _SHARED_CAST_BYTES = 1 << 20
 
 
 def wrap(
-    buffer: Any, spec: BufferSpec, offset: int = 0, bitorder: str = "little", allow_excess: bool = False
+    buffer: Any, spec: BufferSpec, offset: SupportsIndex = 0, bitorder: str = "little", allow_excess: bool = False
 ) -> LayoutBuffer:
     """A buffer as the memory of an array; errors as for LayoutArray."""
     if bitorder not in ("little", "big"):

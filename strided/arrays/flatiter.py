@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NoReturn
+from typing import Any, ClassVar, NoReturn
 
 import numpy as np
 import numpy.typing as npt
@@ -87,7 +87,7 @@ class Flat:
         self._next += 1
         return value
 
-    __hash__ = None  # type: ignore[assignment]  # as NumPy's own
+    __hash__: ClassVar[None] = None  # type: ignore[assignment]  # as NumPy's own
 
     def __eq__(self, other: object) -> Any:
         return self.copy() == other

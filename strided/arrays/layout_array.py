@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from types import FunctionType, GenericAlias
-from typing import Any, Self
+from typing import Any, ClassVar, Self, SupportsIndex
 
 import numpy as np
 
@@ -24,7 +24,7 @@ from strided.arrays.views import Views
 from strided.errors import BufferSizeError
 from strided.escape import visible
 from strided.files.mapping import map_file
-from strided.layout import AnyShape, Layout
+from strided.layout import AnyShape, Layout, Shape
 from strided.layout.parser import array_shape
 
 #: Bytes of values in a chunk of `LayoutArray.chunk_shape`: enough that a task's overhead does not matter.
@@ -78,14 +78,14 @@ class LayoutArray(Methods, Interchange, Operators, Views, Indexing):
     """
 
     __slots__ = ()
-    __hash__ = None  # type: ignore[assignment]
+    __hash__: ClassVar[None] = None  # type: ignore[assignment]
 
     def __init__(
         self,
         buffer: Any,
         shape: str | AnyShape | BufferSpec,
         *,
-        offset: int = 0,
+        offset: SupportsIndex = 0,
         bitorder: str = "little",
         allow_excess: bool = False,
     ) -> None:
@@ -101,7 +101,7 @@ class LayoutArray(Methods, Interchange, Operators, Views, Indexing):
     def from_numpy(
         cls,
         x: Any,
-        layout: str | Layout | BufferSpec | None = None,
+        layout: str | Layout | Shape | BufferSpec | None = None,
         padding: Any = None,
         out: Any = None,
         *,
@@ -153,7 +153,7 @@ class LayoutArray(Methods, Interchange, Operators, Views, Indexing):
 
     def to_layout(
         self,
-        layout: str | Layout | BufferSpec | None = None,
+        layout: str | Layout | Shape | BufferSpec | None = None,
         padding: Any = None,
         out: Any = None,
         *,
@@ -233,7 +233,7 @@ def map_array(
     path: str | os.PathLike[str],
     shape: str | AnyShape,
     mode: str = "r",
-    offset: int = 0,
+    offset: SupportsIndex = 0,
     *,
     bitorder: str = "little",
     allow_excess: bool = False,

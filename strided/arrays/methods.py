@@ -6,7 +6,7 @@ Each is NumPy's function of the same name, or NumPy's method of the converted ar
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, NoReturn, Self
+from typing import Any, NoReturn, Self, TypeAlias
 
 import numpy as np
 
@@ -16,8 +16,11 @@ from strided.arrays.keys import length_of
 from strided.layout.element_types import is_builtin
 from strided.transfer import copy as transfer
 
+#: Takes what NumPy's method of the same name takes.
+Method: TypeAlias = Callable[..., Any]
 
-def _function(function: Callable[..., Any], name: str, *unknown: str) -> Any:
+
+def _function(function: Callable[..., Any], name: str, *unknown: str) -> Method:
     """A method that is one of NumPy's functions, without keywords that the method does not have."""
 
     def method(self: ArrayBase, *args: Any, **kwargs: Any) -> Any:
@@ -34,7 +37,7 @@ def _function(function: Callable[..., Any], name: str, *unknown: str) -> Any:
     return _named(method, name, f"As ``numpy.{name}`` of this array.")
 
 
-def _converted(name: str) -> Any:
+def _converted(name: str) -> Method:
     """A method of ndarray, called on the converted array."""
 
     def method(self: ArrayBase, *args: Any, **kwargs: Any) -> Any:
@@ -43,7 +46,7 @@ def _converted(name: str) -> Any:
     return _named(method, name, f"As ``numpy.ndarray.{name}`` of the converted array.")
 
 
-def _changing(name: str) -> Any:
+def _changing(name: str) -> Method:
     """An in-place method of ndarray: called on a copy, which is written back."""
 
     def method(self: ArrayBase, *args: Any, **kwargs: Any) -> Any:
@@ -61,7 +64,7 @@ def _changing(name: str) -> Any:
     return _named(method, name, f"As ``numpy.ndarray.{name}``: the buffer is changed.")
 
 
-def _named(method: Any, name: str, doc: str) -> Any:
+def _named(method: Method, name: str, doc: str) -> Method:
     method.__name__ = method.__qualname__ = name
     method.__doc__ = doc
     return method
@@ -79,17 +82,17 @@ class Methods(ArrayBase):
 
     # Reductions: large arrays stream.
 
-    sum = _function(np.sum, "sum")
-    prod = _function(np.prod, "prod")
-    mean = _function(np.mean, "mean")
-    var = _function(np.var, "var", "correction")
-    std = _function(np.std, "std", "correction")
-    max = _function(np.max, "max")
-    min = _function(np.min, "min")
-    argmax = _function(np.argmax, "argmax")
-    argmin = _function(np.argmin, "argmin")
-    any = _function(np.any, "any")
-    all = _function(np.all, "all")
+    sum: Method = _function(np.sum, "sum")
+    prod: Method = _function(np.prod, "prod")
+    mean: Method = _function(np.mean, "mean")
+    var: Method = _function(np.var, "var", "correction")
+    std: Method = _function(np.std, "std", "correction")
+    max: Method = _function(np.max, "max")
+    min: Method = _function(np.min, "min")
+    argmax: Method = _function(np.argmax, "argmax")
+    argmin: Method = _function(np.argmin, "argmin")
+    any: Method = _function(np.any, "any")
+    all: Method = _function(np.all, "all")
 
     def count(self, predicate: Callable[[Array], Array], axis: Any = None) -> Any:
         """The number of elements for which a function of ndarrays is true: ``a.count(np.isnan)``; large arrays stream.
@@ -104,21 +107,21 @@ class Methods(ArrayBase):
 
     # Of the converted array.
 
-    argpartition = _function(np.argpartition, "argpartition")
-    argsort = _function(np.argsort, "argsort")
-    clip = _function(_clip, "clip")
-    cumprod = _function(np.cumprod, "cumprod")
-    cumsum = _function(np.cumsum, "cumsum")
-    dot = _function(np.dot, "dot")
-    dump = _converted("dump")
-    dumps = _converted("dumps")
-    nonzero = _function(np.nonzero, "nonzero")
-    repeat = _function(np.repeat, "repeat")
-    round = _function(np.round, "round")
-    searchsorted = _function(np.searchsorted, "searchsorted")
-    tofile = _converted("tofile")
-    tolist = _converted("tolist")
-    trace = _function(np.trace, "trace")
+    argpartition: Method = _function(np.argpartition, "argpartition")
+    argsort: Method = _function(np.argsort, "argsort")
+    clip: Method = _function(_clip, "clip")
+    cumprod: Method = _function(np.cumprod, "cumprod")
+    cumsum: Method = _function(np.cumsum, "cumsum")
+    dot: Method = _function(np.dot, "dot")
+    dump: Method = _converted("dump")
+    dumps: Method = _converted("dumps")
+    nonzero: Method = _function(np.nonzero, "nonzero")
+    repeat: Method = _function(np.repeat, "repeat")
+    round: Method = _function(np.round, "round")
+    searchsorted: Method = _function(np.searchsorted, "searchsorted")
+    tofile: Method = _converted("tofile")
+    tolist: Method = _converted("tolist")
+    trace: Method = _function(np.trace, "trace")
 
     def choose(self, *choices: Any, **options: Any) -> Any:
         """The elements of `choices`, several arrays or a sequence of them, that the elements of this array number."""
@@ -128,9 +131,9 @@ class Methods(ArrayBase):
 
     # Changing the array.
 
-    partition = _changing("partition")
-    setfield = _changing("setfield")
-    sort = _changing("sort")
+    partition: Method = _changing("partition")
+    setfield: Method = _changing("setfield")
+    sort: Method = _changing("sort")
 
     def put(self, indices: Any, values: Any, mode: Any = "raise") -> None:
         """Set the elements at flat indices, and write nothing beside them."""

@@ -99,7 +99,7 @@ class Operators(np.lib.mixins.NDArrayOperatorsMixin, ArrayBase):
 
     __slots__ = ()
     #: That of an ndarray: other classes take precedence as over an ndarray.
-    __array_priority__ = deferral.NDARRAY_PRIORITY
+    __array_priority__: float = deferral.NDARRAY_PRIORITY
 
     def _applied(self, ufunc: np.ufunc, other: Any) -> Any:
         if ufunc in (np.equal, np.not_equal):

@@ -11,7 +11,7 @@ import operator
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from typing import Any, Self
+from typing import Any, Self, SupportsIndex
 
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
@@ -46,7 +46,7 @@ class Views(ArrayBase):
         """The view whose axis k is axis ``axes[k]`` of this one; the axes in reverse without any."""
         return self.rearranged(lambda x: x.transpose(*axes))
 
-    def swapaxes(self, axis1: int, axis2: int) -> Self:
+    def swapaxes(self, axis1: SupportsIndex, axis2: SupportsIndex) -> Self:
         """The view with two axes interchanged."""
         return self.rearranged(lambda x: x.swapaxes(axis1, axis2))
 
@@ -93,10 +93,10 @@ class Views(ArrayBase):
         wanted = np.broadcast_to(self.stand_in(), shape).shape
         return self._with_map(self._map.broadcast_to(wanted), self._memory.read_only())
 
-    def diagonal(self, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Self:
+    def diagonal(self, offset: SupportsIndex = 0, axis1: SupportsIndex = 0, axis2: SupportsIndex = 1) -> Self:
         """The read-only view along a diagonal of two axes, as a last axis."""
         self.stand_in().diagonal(offset, axis1, axis2)
-        (first,), (second,) = normalize_axis_tuple(axis1, self.ndim), normalize_axis_tuple(axis2, self.ndim)
+        (first,), (second,) = (normalize_axis_tuple(operator.index(axis), self.ndim) for axis in (axis1, axis2))
         map_ = self._map.diagonal(operator.index(offset), first, second)
         return self._with_map(map_, self._memory.read_only())
 

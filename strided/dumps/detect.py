@@ -22,16 +22,16 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Literal, overload
 
-from strided.dumps.buffer_assignment.assignment import read_allocations
+from strided.dumps.buffer_assignment.assignment import BufferAssignment, read_allocations
 from strided.dumps.buffer_assignment.text import HEADER
-from strided.dumps.hlo import read_hlo
+from strided.dumps.hlo import Module, read_hlo
 from strided.dumps.hlo.proto import find_module
 from strided.dumps.protobuf.file_bytes import View
 from strided.dumps.protobuf.wire import fields
 from strided.dumps.snapshots.format import UNOPTIMIZED, form_of
-from strided.dumps.snapshots.snapshot import read_snapshot
+from strided.dumps.snapshots.snapshot import Snapshot, read_snapshot
 from strided.dumps.source import BYTE_ORDER_MARK, is_text, open_head, open_view, utf16_as_utf8
 from strided.dumps.usage_report import usage_report_text
 from strided.errors import DumpError, UnsupportedError
@@ -138,6 +138,26 @@ def _is_snapshot(view: View) -> bool:
     form = form_of(view)
     # A module alone in field 1 is an HloProto; an unoptimized snapshot names its version or its partitions, too.
     return form is not None and (form != UNOPTIMIZED or any(one.number != 1 for one in fields(view, form)))
+
+
+@overload
+def read_dump(origin: Any, kind: Literal["hlo"], *, max_bytes: int | None = None, mapped: bool = True) -> Module: ...
+
+
+@overload
+def read_dump(
+    origin: Any, kind: Literal["snapshot"], *, max_bytes: int | None = None, mapped: bool = True
+) -> Snapshot: ...
+
+
+@overload
+def read_dump(
+    origin: Any, kind: Literal["allocations"], *, max_bytes: int | None = None, mapped: bool = True
+) -> BufferAssignment: ...
+
+
+@overload
+def read_dump(origin: Any, kind: str | None = None, *, max_bytes: int | None = None, mapped: bool = True) -> Any: ...
 
 
 def read_dump(origin: Any, kind: str | None = None, *, max_bytes: int | None = None, mapped: bool = True) -> Any:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import SupportsIndex
 
 import numpy as np
 
@@ -114,7 +115,7 @@ class Explanation:
         return "\n".join(lines)
 
 
-def explain(shape: AnyShape | str, index: Sequence[int] | int) -> Explanation:
+def explain(shape: AnyShape | str, index: Sequence[SupportsIndex] | SupportsIndex) -> Explanation:
     """Where the element at an index lies, and why.
 
     Parameters
@@ -149,7 +150,7 @@ def explain(shape: AnyShape | str, index: Sequence[int] | int) -> Explanation:
     return _explanation(shape, offset)
 
 
-def explain_byte(shape: AnyShape | str, byte: int, bit: int = 0) -> Explanation:
+def explain_byte(shape: AnyShape | str, byte: SupportsIndex, bit: SupportsIndex = 0) -> Explanation:
     """What lies at a byte of the buffer, or at a bit of that byte.
 
     Parameters

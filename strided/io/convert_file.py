@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import zipfile
 from collections.abc import Mapping
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, SupportsIndex
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from strided.io.zarr_store import refuse_folder, write_zarr
 from strided.layout import AnyShape, Layout, Shape
 from strided.layout.element_types import ELEMENT_TYPES, element_type_of_dtype
 from strided.layout.parser import array_shape, layout_of
+from strided.runtime.argument_checks import whole
 
 #: Endings of files that hold several arrays by name.
 CONTAINERS = (".npz", ".safetensors", ".zarr")
@@ -120,7 +121,7 @@ def convert_file(
     target: str | os.PathLike[str],
     *,
     layout: str | Layout | None = None,
-    offset: int = 0,
+    offset: SupportsIndex = 0,
     bitorder: str = "little",
     overwrite: bool = True,
     progress: Progress | None = None,
@@ -184,7 +185,7 @@ def convert_file(
             with container:
                 only = chosen(container, None, name)
                 return write_arrays({only: container[only]}, target, layout, overwrite=overwrite, progress=progress)
-        with open_file(file, name, shape, offset=offset, bitorder=bitorder) as array:
+        with open_file(file, name, shape, offset=whole(offset, "offset"), bitorder=bitorder) as array:
             return write_arrays({name_of(name): array}, target, layout, overwrite=overwrite, progress=progress)
 
 

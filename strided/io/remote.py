@@ -19,7 +19,7 @@ from strided.errors import BufferSizeError, UnsupportedError
 from strided.files.magic import HEAD_BYTES, format_of
 from strided.io.fetching import values_at, values_of
 from strided.io.sparse_pages import blank_array
-from strided.layout import AnyShape, Layout
+from strided.layout import AnyShape, Layout, Shape
 from strided.layout.parser import array_shape
 from strided.runtime.aliases import Table
 
@@ -59,6 +59,16 @@ class RemoteArray:
     chunk_shape : tuple of int
         Shape of chunks that suits reading it: whole tiles, some megabytes, together in the file.
     """
+
+    url: str
+    xla_shape: Shape
+    shape: tuple[int, ...]
+    ndim: int
+    size: int
+    dtype: np.dtype[Any]
+    nbytes: int
+    chunk_shape: tuple[int, ...]
+    blank: LayoutArray
 
     def __init__(
         self,

@@ -60,6 +60,11 @@ class ZarrArray(GridArray):
         The array's, in the layout of its chunks.
     """
 
+    shape: tuple[int, ...]
+    shard_shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    xla_shape: Shape
+
     def __init__(self, folder: str, shape: Shape, chunk: Shape, separator: str, prefix: str) -> None:
         self.xla_shape, self.shape, self.dtype = shape, shape.dimensions, shape.dtype
         self.shard_shape = chunk.dimensions

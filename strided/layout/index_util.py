@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, SupportsIndex, TypeAlias
+from typing import TYPE_CHECKING, Any, SupportsIndex, TypeAlias, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from strided.layout.layout import Layout
 
 Index: TypeAlias = Sequence[Any]
+
+#: One integer. Not SupportsIndex, which arrays are for a type checker.
+Integer: TypeAlias = int | np.integer[Any]
 
 
 def refuse_split(shape: object, layout: Layout) -> None:
@@ -63,8 +66,8 @@ class Addressing:
     def in_bounds(self, index: Index) -> bool:
         """Whether an index, one integer a dimension, is inside the array; a negative one is not.
 
-        >>> from strided import parse
-        >>> parse("f32[2,3]").in_bounds((1, 2)), parse("f32[2,3]").in_bounds((0, -1))
+        >>> from strided import parse_shape
+        >>> parse_shape("f32[2,3]").in_bounds((1, 2)), parse_shape("f32[2,3]").in_bounds((0, -1))
         (True, False)
         """
         at = self._listed(index)
@@ -75,8 +78,8 @@ class Addressing:
     def next_index(self, index: Index) -> tuple[int, ...] | None:
         """The index after `index`, the last dimension varying fastest; None after the last.
 
-        >>> from strided import parse
-        >>> parse("f32[2,3]").next_index((0, 2))
+        >>> from strided import parse_shape
+        >>> parse_shape("f32[2,3]").next_index((0, 2))
         (1, 0)
         """
         self._checked_index(index)
@@ -104,6 +107,12 @@ class Addressing:
             return math.prod(padded[k] for k in order[: order.index(d)])
         return strides[d]
 
+    @overload
+    def offset_of(self, index: Sequence[Integer]) -> int: ...
+
+    @overload
+    def offset_of(self, index: Any) -> Any: ...
+
     def offset_of(self, index: Any) -> Any:
         """Offset of an element from the start of the buffer, in elements.
 
@@ -129,8 +138,8 @@ class Addressing:
 
         Examples
         --------
-        >>> from strided import parse
-        >>> shape = parse("f32[3,5]{1,0:T(2,2)}")
+        >>> from strided import parse_shape
+        >>> shape = parse_shape("f32[3,5]{1,0:T(2,2)}")
         >>> shape.offset_of((2, 3))
         17
         >>> shape.offset_of(([0, 1, 2], 3))
@@ -143,6 +152,12 @@ class Addressing:
         shape = np.broadcast_shapes(*map(np.shape, at))
         return offsets if offsets.shape == shape else np.broadcast_to(offsets, shape).copy()
 
+    @overload
+    def bit_offset_of(self, index: Sequence[Integer]) -> int: ...
+
+    @overload
+    def bit_offset_of(self, index: Any) -> Any: ...
+
     def bit_offset_of(self, index: Any) -> Any:
         """Offset of an element from the first slot of the buffer, in bits: byte ``bits // 8``, bit ``bits % 8``.
 
@@ -150,8 +165,8 @@ class Addressing:
         Arguments and errors as for `offset_of`; besides, UnsupportedError for arrays whose bit offsets do not fit 64
         bits.
 
-        >>> from strided import parse
-        >>> parse("s4[10]{0:E(4)}").bit_offset_of((5,))
+        >>> from strided import parse_shape
+        >>> parse_shape("s4[10]{0:E(4)}").bit_offset_of((5,))
         20
         """
         offsets, bits = self.offset_of(index), self.element_bits
@@ -185,6 +200,12 @@ class Addressing:
                     raise IndexError(f"index {at[d]} is out of bounds for dimension {d} of size {n}")
         return at
 
+    @overload
+    def index_at(self, offset: Integer) -> tuple[int, ...] | None: ...
+
+    @overload
+    def index_at(self, offset: Any) -> Any: ...
+
     def index_at(self, offset: Any) -> Any:
         """The logical index of the element at an offset.
 
@@ -207,8 +228,8 @@ class Addressing:
 
         Examples
         --------
-        >>> from strided import parse
-        >>> shape = parse("f32[3,5]{1,0:T(2,2)}")
+        >>> from strided import parse_shape
+        >>> shape = parse_shape("f32[3,5]{1,0:T(2,2)}")
         >>> shape.index_at(17), shape.index_at(19)
         ((2, 3), None)
         """
@@ -218,13 +239,19 @@ class Addressing:
             return None if over >= 0 else tuple(int(i) for i in index)
         return tuple(np.where(over < 0, i, -1) for i in index)
 
+    @overload
+    def is_padding(self, offset: Integer) -> bool: ...
+
+    @overload
+    def is_padding(self, offset: Any) -> Any: ...
+
     def is_padding(self, offset: Any) -> Any:
         """Whether the slot at an offset, or at each of an array of offsets, holds no element.
 
         Offsets count elements from the start of the padded buffer; IndexError past its end, or for negative ones.
 
-        >>> from strided import parse
-        >>> shape = parse("f32[3,5]{1,0:T(2,2)}")
+        >>> from strided import parse_shape
+        >>> shape = parse_shape("f32[3,5]{1,0:T(2,2)}")
         >>> shape.is_padding(19), shape.is_padding([17, 19]).tolist()
         (True, [False, True])
         """
@@ -238,8 +265,8 @@ class Addressing:
         The rank of the shape if the slot pads no dimension: the tile has more dimensions than the array, or the slot
         lies behind the last tile (tail alignment). IndexError for an offset outside the buffer.
 
-        >>> from strided import parse
-        >>> shape = parse("f32[3,5]{1,0:T(2,2)}")
+        >>> from strided import parse_shape
+        >>> shape = parse_shape("f32[3,5]{1,0:T(2,2)}")
         >>> shape.padding_dimension_at(9), shape.padding_dimension_at(19), shape.padding_dimension_at(8)
         (1, 0, None)
         """

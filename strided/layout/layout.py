@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, SupportsIndex
 
 from strided.addressing.tiling import COMBINE
 from strided.layout.validation import (
@@ -118,15 +118,15 @@ class Layout:
 
         def __init__(
             self,
-            minor_to_major: Sequence[int],
-            tiles: Sequence[Sequence[int]] = (),
+            minor_to_major: Sequence[SupportsIndex],
+            tiles: Sequence[Sequence[SupportsIndex]] = (),
             *,
-            tail_padding_alignment_in_elements: int = 1,
-            element_size_in_bits: int = 0,
-            memory_space: int = 0,
-            split_configs: Sequence[tuple[int, Sequence[int]]] = (),
-            dynamic_shape_metadata_prefix_bytes: int = 0,
-            padded_dimensions: Sequence[int] = (),
+            tail_padding_alignment_in_elements: SupportsIndex = 1,
+            element_size_in_bits: SupportsIndex = 0,
+            memory_space: SupportsIndex = 0,
+            split_configs: Sequence[tuple[SupportsIndex, Sequence[SupportsIndex]]] = (),
+            dynamic_shape_metadata_prefix_bytes: SupportsIndex = 0,
+            padded_dimensions: Sequence[SupportsIndex] = (),
             padding_value: PaddingValue = PaddingValue.INVALID_PAD,
         ) -> None: ...
 

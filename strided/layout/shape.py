@@ -65,7 +65,7 @@ class Shape(Addressing):
         def __init__(
             self,
             element_type: str,
-            dimensions: Sequence[int],
+            dimensions: Sequence[SupportsIndex],
             layout: Layout | None = None,
             *,
             dynamic: Sequence[bool] = (),
@@ -252,8 +252,8 @@ class Shape(Addressing):
     def address_byte_size(self) -> int:
         """Bytes that addresses can reach: `byte_size`, or more if a later tile does not divide evenly.
 
-        >>> from strided import parse
-        >>> uneven = parse("bf16[24,256]{1,0:T(8,128)(2,1,1,1)}")
+        >>> from strided import parse_shape
+        >>> uneven = parse_shape("bf16[24,256]{1,0:T(8,128)(2,1,1,1)}")
         >>> uneven.byte_size, uneven.address_byte_size
         (12288, 16384)
         """
@@ -265,8 +265,8 @@ class Shape(Addressing):
     def buffer_byte_size(self) -> int:
         """Bytes of a buffer: the metadata prefix, and all that is allocated or that addresses reach.
 
-        >>> from strided import parse
-        >>> parse("f32[3,5]{1,0:M(16)}").buffer_byte_size
+        >>> from strided import parse_shape
+        >>> parse_shape("f32[3,5]{1,0:M(16)}").buffer_byte_size
         76
         """
         prefix = 0 if self.layout is None else self.layout.dynamic_shape_metadata_prefix_bytes

@@ -76,7 +76,7 @@ class TupleShape:
     elements: tuple[AnyShape, ...]
     _hash: int
 
-    def __init__(self, elements: Any) -> None:
+    def __init__(self, elements: Iterable[AnyShape]) -> None:
         put = object.__setattr__
         if not isinstance(elements, Iterable):
             raise TypeError(f"a tuple shape holds shapes: expected a sequence of them, not {elements!r}")
@@ -89,7 +89,8 @@ class TupleShape:
     def __setattr__(self, name: str, value: object = None) -> None:
         raise AttributeError("a TupleShape does not change")
 
-    __delattr__ = __setattr__
+    def __delattr__(self, name: str) -> None:
+        self.__setattr__(name)
 
     def __len__(self) -> int:
         return len(self.elements)

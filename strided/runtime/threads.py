@@ -14,7 +14,7 @@ import os
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from queue import SimpleQueue
-from typing import Any
+from typing import Any, SupportsIndex
 
 from strided.runtime.locks import importing
 
@@ -32,7 +32,7 @@ _started = 0
 _lock: Any = threading.RLock()
 
 
-def set_num_threads(number: int | None) -> None:
+def set_num_threads(number: SupportsIndex | None) -> None:
     """Set how many threads a conversion uses from now on, in this process; None restores the default.
 
     Parameters

@@ -238,6 +238,12 @@ def test_plain_layouts_have_strides_and_tiled_ones_none() -> None:
     assert expand((1, 3), (1, 0), ((8, 128), (2, 1))).address_map.sliced(1, 0, 1, 3).strides == (0, 2)
 
 
+def test_dimensions_that_a_tile_merges_whole_have_strides() -> None:
+    assert expand((2, 4, 8), (2, 1, 0), ((COMBINE, 8),)).address_map.strides == (32, 8, 1)
+    assert expand((2, 3, 4, 8), (3, 2, 1, 0), ((COMBINE, COMBINE, 4, 8),)).address_map.strides == (96, 32, 8, 1)
+    assert expand((4, 8, 128), (2, 1, 0), ((4, COMBINE, 128),)).address_map.strides == (128, 512, 1)
+
+
 def test_views_of_plain_strides() -> None:
     x = np.arange(24).reshape(2, 3, 4)[::-1, :, ::2]
     strides = [s // x.itemsize for s in x.strides]

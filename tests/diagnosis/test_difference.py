@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import strided as sd
-from strided.diagnosis.difference import diff
+from strided.diagnosis.difference import diff, scan
 from strided.diagnosis.difference.values import is_float
 from strided.dumps.sharded.assemble import assemble, shard
 from strided.errors import BufferSizeError, DumpError, UnsupportedError
@@ -405,6 +405,21 @@ def test_what_is_refused() -> None:
         diff(np.zeros(3, "M8[s]"), np.zeros(3))
 
 
+def test_values_written_to_a_private_copy_of_a_file_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pages are let go of while files are compared, but not those that hold what is nowhere else."""
+    monkeypatch.setattr(scan, "_RELEASED_BYTES", 1)
+    values = np.arange(1 << 14, dtype=np.float32).reshape(128, 128)
+    values.tofile(tmp_path / "x.bin")
+    for mode in ("r", "c", "r+"):
+        a = sd.open(tmp_path / "x.bin", "f32[128,128]{1,0:T(8,128)}", mode=mode)
+        b = sd.open(tmp_path / "x.bin", "f32[128,128]{1,0:T(8,128)}")
+        if mode == "c":
+            a[5, 7] = -1
+        for _ in range(2):
+            found = diff(a, b)
+            assert (found.count, found.first) == ((1, (5, 7)) if mode == "c" else (0, None))
+
+
 def test_reports() -> None:
     x = np.zeros((20, 300), np.float32)
     y = x.copy()
@@ -414,8 +429,15 @@ def test_reports() -> None:
     assert "20 of 6,000 elements differ, 0.333%" in str(found)
     assert "20 with NaN" in str(found)
     assert "... 18 more" in str(found)
-    for width in (40, 60, 80, 120):
+    for width in range(40, 121):
         assert max(map(len, found.text(width).splitlines())) <= width
+    large = diff(np.array([1_234_567_890, 5]), np.array([-987_654_321_012, 5]))
+    assert large.cells()[0][1:3] == ("1234567890", "-987654321012")
+    assert "mismatches by |a - b|: " in str(diff(np.arange(9), np.arange(9) * 3))
+    for width in range(40, 121):
+        table = [line for line in large.text(width).splitlines() if "1234567890 " in line]
+        assert table
+        assert max(map(len, table)) <= width
     none = diff(x, y, limit=0)
     assert (none.mismatches, none.first) == ((), (3, 10))
     assert "byte of a" in str(found)

@@ -161,6 +161,21 @@ def test_a_module_that_is_gone_by_now_is_said_to_be(folders: list[Path], spoil: 
     assert all(value.equal for value in found.values)
 
 
+@pytest.mark.parametrize("without", ["a", "b", "ab"])
+def test_a_module_that_was_not_dumped_is_said_to_be_missing(folders: list[Path], without: str) -> None:
+    for folder in folders:
+        if folder.name in without:
+            for path in folder.iterdir():
+                if path.name != SNAPSHOT:
+                    path.unlink()
+            snapshot = sd.read_snapshot((folder / SNAPSHOT).read_bytes())
+            values = [[np.array(each) for each in part] for part in (snapshot.arguments, snapshot.results)]
+            sd.write_snapshot(folder / SNAPSHOT, values[0], tuple(values[1]))
+    found = compared(folders)
+    how = "" if without == "ab" else f"cannot be compared: {without} has none"
+    assert found.modules == {"jit_prog_while_loop": how}
+
+
 def test_a_snapshot_that_is_cut_while_it_is_compared_is_said_to_be(folders: list[Path]) -> None:
     dumps = [sd.open_dump(folder) for folder in folders]
     assert all(program.arrays is not None for dump in dumps for program in dump.programs)  # the files are open

@@ -121,6 +121,16 @@ def keyed_text(axes: dict[int, str]) -> list[str]:
     return [axes.get(k, ":") for k in range(2)]
 
 
+@pytest.mark.parametrize("shape", [(2, 2), (3, 4), (5, 3)])
+def test_rows_and_columns_of_the_smallest_arrays(shape: tuple[int, int]) -> None:
+    """Few elements tell little of where they lie, but nearly all of a small place is one."""
+    for key, wanted in ((np.s_[1], ("row", "1, :")), (np.s_[:, 1], ("column", ":, 1"))):
+        a = np.zeros(shape, np.float32)
+        b = a.copy()
+        b[key] = 1
+        assert named(diff(a, b)) == wanted
+
+
 @pytest.mark.parametrize("axis", [0, 1, 2])
 @pytest.mark.parametrize("layout", ["{2,1,0}", "{2,0,1:T(8,128)}"])
 def test_planes(axis: int, layout: str) -> None:

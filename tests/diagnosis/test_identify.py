@@ -50,6 +50,7 @@ def test_reprs_say_what_was_found() -> None:
     raw = b"\0" * 64 + sd.LayoutArray.from_numpy(values, shape).buffer.tobytes()
     found = identify(raw, "f32[17,300]", like=values)
     assert repr(found) == f"<Identification: certain, {shape}, 64 bytes in front>"
+    assert "size: 64 bytes lie in front, as headers do" in identify(raw, "f32[17,300]").candidates[0].evidence
     assert repr(Identification((), "none")) == "<Identification: none>"
     tied = Identification((*found.candidates, *found.candidates), "tied")
     assert repr(tied) == f"<Identification: tied, 2 candidates, the first {shape}, 64 bytes in front>"

@@ -243,6 +243,16 @@ def test_blocks_and_pieces_of_lines_do_not_show(monkeypatch: pytest.MonkeyPatch)
     assert np.array_equal(again.map.flags, expected.map.flags)
 
 
+def test_padding_written_to_a_private_copy_of_a_file_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scan, "_RELEASED_ELEMENTS", 1)
+    whole, _ = padded(TILED)
+    laid_out(whole, TILED).buffer.tofile(tmp_path / "x.bin")
+    array = sd.open(tmp_path / "x.bin", TILED, mode="c")
+    array.buffer.view(np.float32)[-1] = 7
+    for _ in range(2):
+        assert padding(array).leaks == 2
+
+
 def test_memory_is_bounded() -> None:
     array = sd.LayoutArray(np.zeros(1 << 26, np.uint8), "f32[16384,8,100]{2,1,0:T(8,128)}")
     tracemalloc.start()

@@ -80,6 +80,7 @@ def test_text_and_proto_agree(name):
     text, proto = of_text(TEXTS[name]), read_allocations(PROTOS[name])
     for one, other in zip(text, proto, strict=True):
         assert one.describe().replace(", page 0", "").partition(", output shape")[0] in other.describe()
+        assert other.parameter_shape == one.parameter_shape  # no text of what is no parameter
         for mine, theirs in zip(one.values, other.values, strict=True):
             for name in ("id", "label", "offset", "size", "shape", "memory_space"):
                 assert getattr(mine, name) == getattr(theirs, name)

@@ -107,6 +107,14 @@ def test_an_entry_layout_that_cannot_be_read_is_told_and_refused_when_asked_for(
         _ = module.entry_layout
 
 
+def test_a_slip_in_an_entry_layout_is_warned_of() -> None:
+    header = "HloModule m, entry_computation_layout={(f32[2]{0:S(200)})->f32[2]{0}}"
+    with pytest.warns(sd.NotationWarning, match=r"S\(200\) wraps around to S\(-56\)"):
+        assert str(read_hlo(module_text("a = f32[2] parameter(0)", header)).entry_layout).startswith(
+            "(f32[2]{0:S(-56)})"
+        )
+
+
 def test_an_instruction_says_all_that_its_line_does() -> None:
     found = entry_of(
         "a = f32[2]{0:S(5)} parameter(0), sharding={devices=[2]<=[2]}, "

@@ -379,6 +379,10 @@ def test_a_text_that_ends_before_its_entry_is_refused() -> None:
     cut = _WITH_HELPER[: _WITH_HELPER.index("ENTRY")]
     with pytest.raises(DumpError, match="the text ends before its ENTRY"):
         read_hlo(cut)
+    # Another one may begin like the entry, with fewer parameters or more.
+    for told in ("()->f32[2]{0}", "(f32[2]{0}, f32[2]{0})->f32[2]{0}"):
+        with pytest.raises(DumpError, match="the text ends before its ENTRY"):
+            read_hlo(f"HloModule m, entry_computation_layout={{{told}}}\n{cut.partition(chr(10))[2]}")
     # Without a mark, but as the header says.
     assert read_hlo(_WITH_HELPER.replace("ENTRY ", "")).entry.name == "e"
     # Without a header, nothing tells.

@@ -534,6 +534,24 @@ def test_a_negative_device_of_a_maximal_proto_is_named() -> None:
         Sharding.from_proto(proto)
 
 
+@pytest.mark.parametrize("device", [0, 3])
+def test_a_maximal_sharding_is_written_with_its_device(device: int) -> None:
+    written = Sharding.parse(f"{{maximal device={device}}}").to_proto()
+    assert written == serialized("OpSharding", type=1, tile_assignment_devices=[device])
+    assert Sharding.from_proto(written).device == device
+
+
+def test_a_grid_of_maximal_subgroups_is_no_maximal_sharding() -> None:
+    """That needs its device."""
+    for text in (
+        "{devices=[1,4]<=[4] last_tile_dims={maximal}}",
+        "{devices=[1,2,2]<=[4] last_tile_dims={maximal, maximal}}",
+    ):
+        found = Sharding.parse(text)
+        assert (found.kind, found.device) == ("tiled", None)
+        assert str(found) == "{devices=[1,4]<=[4] last_tile_dims={maximal}}"
+
+
 @pytest.mark.parametrize("dimensions", [[1], [1, 1], [2], []])
 @pytest.mark.parametrize("more", [{}, {"last_tile_dims": [4]}, {"replicate_on_last_tile_dim": True}])
 def test_a_list_of_one_device_means_copies_as_for_xla(dimensions: list[int], more: dict[str, Any]) -> None:
@@ -600,6 +618,8 @@ def test_other_reductions_are_refused():
         "{mesh['x'=2], [{}], unreduced=most{'x'}}": "expected sum, max, min, found 'most'",
         "{mesh['x'=2], [{}], unreduced={'x'}max}": "expected ',' or '}', found 'max'",
         "{mesh['x'=2], [{}], unreduced=max 'x'}": "expected '{' and the axes of a dimension",
+        "{mesh['x'=2], unreduced=max{'x', ?}}": "expected the quoted name of an axis, found '?'",
+        "{mesh['x'=2], [{}], unreduced={'x', ?}}": "expected the quoted name of an axis, found '?'",
         "{mesh['x'=2], manual=max}": "expected replicated, manual, unreduced or '[', found 'manual='",
     }.items():
         with pytest.raises(NotationError, match=re.escape(words)):

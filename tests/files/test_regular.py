@@ -80,6 +80,8 @@ def test_arrays_are_opened_in_files_alone(folder, name, options):
 def test_a_file_is_read_and_closed(folder):
     with open_regular(folder / "linked.hlo.txt") as file:
         assert file.read() == TEXT
+        with pytest.raises(OSError, match="Bad file descriptor"):
+            os.write(file.fileno(), b"x")  # opened for reading alone, as files that may not be written are
 
 
 def test_folders_are_listed_without_a_wait(folder):

@@ -182,6 +182,13 @@ def test_sizes_need_no_array_of_numpy() -> None:
 
 
 def test_legacy_padding() -> None:
+    # What `*` merges is padded together, so no dimension is by itself.
+    for text, padded in {
+        "f32[5,300]{1,0:T(*,128)}": (5, 300),
+        "f32[3,5,300]{2,1,0:T(*,8,128)}": (3, 5, 384),
+        "f32[3,5,300]{2,1,0:T(8,*,128)}": (3, 5, 300),
+    }.items():
+        assert sizes(text).padded_dimensions == padded
     layout = sd.Layout((1, 0), padded_dimensions=(4, 8), padding_value=1)
     assert sizes(sd.Shape("f32", (3, 5), layout)).padded_dimensions == (4, 8)
     assert "stored    as 4 x 8" in describe(sd.Shape("f32", (3, 5), layout))

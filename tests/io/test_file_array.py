@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import io
 import itertools
@@ -389,7 +390,14 @@ def test_other_formats_are_refused_where_they_are_longer(name: str, tmp_path: Pa
 
 
 def test_ordinary_bytes_are_no_other_format(tmp_path: Path) -> None:
-    for head in (bytes(16), b"\x1f\x8b\x00", b"PK\x05", b"\x93NUMPx", (500).to_bytes(8, "little") + b"{"):
+    for head in (
+        bytes(16),
+        b"\x1f\x8b\x00",
+        b"PK\x05",
+        b"\x93NUMPx",
+        (500).to_bytes(8, "little") + b"{",
+        (99).to_bytes(8, "little"),
+    ):
         assert sd.LayoutArray(head.ljust(224, b"\1"), "f64[3,4]").shape == (3, 4)  # rounded up to 512 bytes
 
 
@@ -588,6 +596,31 @@ def test_broken_gzip(tmp_path: Path) -> None:
 
 
 # --- full disks -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("error", [errno.EOPNOTSUPP, errno.EINVAL, None])
+def test_files_are_as_long_where_no_room_can_be_reserved(
+    error: int | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not on every file system; and not every system has the call."""
+
+    def refuse(*_: int) -> None:
+        assert error is not None
+        raise OSError(error, os.strerror(error))
+
+    if error is None:
+        monkeypatch.delattr(os, "posix_fallocate", raising=False)
+    else:
+        monkeypatch.setattr(os, "posix_fallocate", refuse, raising=False)
+    shape = sd.parse_shape("f32[5,3]{1,0:T(8,128)}")
+    values = np.arange(15, dtype=np.float32).reshape(5, 3)
+    (tmp_path / "x.bin").write_bytes(values.tobytes())
+    sd.convert_file(tmp_path / "x.bin", "f32[5,3]", tmp_path / "y.bin", layout=shape.layout)
+    wanted = sd.LayoutArray.from_numpy(values, shape, padding=0).buffer.tobytes()
+    assert (tmp_path / "y.bin").read_bytes() == wanted
+    with open(tmp_path / "z.bin", "w+b") as file:
+        write_values.write_array(file, values, shape, 64)
+    assert (tmp_path / "z.bin").read_bytes() == bytes(64) + wanted
 
 
 @pytest.mark.slow

@@ -197,6 +197,16 @@ def test_records_are_read_as_numpy_does_but_without_its_warnings(
     assert (type(found), found.dtype, found.tolist()) == (type(expected), expected.dtype, expected.tolist())
 
 
+@pytest.mark.parametrize("mode", [None, "r"])
+def test_names_of_records_are_read_as_their_version_writes_them(mode: Literal["r"] | None, tmp_path: Path) -> None:
+    """Version 3 in UTF-8, which NumPy takes only for names that Latin-1 lacks."""
+    for name, version in (("\xe9", 1), ("\u4f53", 3)):
+        with warnings.catch_warnings(action="ignore"):  # that older versions of NumPy cannot read it
+            np.save(tmp_path / "x.npy", np.zeros(3, [(name, "<f4")]))
+        assert (tmp_path / "x.npy").read_bytes()[6] == version
+        assert sd.load_npy(tmp_path / "x.npy", mmap_mode=mode).dtype.names == (name,)
+
+
 def test_no_mode_writes_over_a_file(tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", np.arange(3))
     with pytest.raises(ValueError, match="mmap_mode must be"):

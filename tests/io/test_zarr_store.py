@@ -53,6 +53,32 @@ def test_an_array_of_many_chunks(layout: str | None, tmp_path: Path, chunks: Non
         sd.open(tmp_path / "x.zarr", mode="r+")
 
 
+@pytest.mark.parametrize(
+    ("encoding", "name"),
+    [
+        (None, "c/{}/{}"),
+        ({"name": "default"}, "c/{}/{}"),
+        ({"name": "default", "configuration": {"separator": "."}}, "c.{}.{}"),
+        ({"name": "v2"}, "{}.{}"),
+        ({"name": "v2", "configuration": {"separator": "/"}}, "{}/{}"),
+    ],
+)
+def test_chunks_are_found_by_the_names_that_a_store_gives_them(
+    encoding: dict[str, Any] | None, name: str, tmp_path: Path, chunks: None
+) -> None:
+    write(tmp_path / "x.zarr", x=VALUES)
+    (tmp_path / "x.zarr" / "c").rename(tmp_path / "written")
+    for path in (tmp_path / "written").rglob("*"):
+        if path.is_file():
+            target = tmp_path / "x.zarr" / name.format(*path.relative_to(tmp_path / "written").parts)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            path.rename(target)
+    metadata = tmp_path / "x.zarr" / "zarr.json"
+    changed = json.loads(metadata.read_bytes()) | {"chunk_key_encoding": encoding}
+    metadata.write_text(json.dumps({key: value for key, value in changed.items() if value is not None}))
+    assert np.array_equal(sd.open(tmp_path / "x.zarr").to_numpy(), VALUES)
+
+
 def test_one_chunk_is_mapped_as_the_device_has_it(tmp_path: Path) -> None:
     array = sd.LayoutArray.from_numpy(VALUES[:17], f"bf16[17,300]{TILED}")
     write(tmp_path / "x.zarr", TILED, x=array)
@@ -266,6 +292,8 @@ def changed_metadata(path: Path, **changes: Any) -> None:
 
 def test_attributes_are_optional(tmp_path: Path) -> None:
     write(tmp_path / "x.zarr", x=VALUES)
+    found = json.loads((tmp_path / "x.zarr" / "zarr.json").read_text(encoding="utf-8"))
+    assert found["attributes"] == {}  # the type of zarr says all
     changed_metadata(tmp_path / "x.zarr", attributes=None)
     assert np.array_equal(sd.open(tmp_path / "x.zarr"), VALUES)
 

@@ -38,6 +38,7 @@ def test_every_cure_saves_and_has_the_size_of_the_rule(source: object) -> None:
     for b in report.buffers:
         saved = [cure.saved_bytes for cure in b.cures]
         assert saved == sorted(saved, reverse=True)
+        assert len({*b.cures}) == len(b.cures)  # values that sets and dictionaries hold
         assert all(cure.saved_bytes == b.bytes - cure.after.byte_size > 0 for cure in b.cures)
         for cure in b.cures:
             assert isinstance(cure.after, Shape)

@@ -20,6 +20,18 @@ def test_a_dump_folder_is_read_as_one(tmp_path: Path) -> None:
     assert "2 programs" in report.notes[0]
 
 
+def test_a_usage_report_alone_tells_which_program_takes_most(tmp_path: Path) -> None:
+    stage = tmp_path / "module_0001.jit_f.after_optimizations"
+    for path, what in ((MATMUL[0], ".txt"), (MATMUL[2], "-memory-usage-report.txt")):
+        Path(f"{stage}{what}").write_text(text_of(path), encoding="utf-8")
+    (tmp_path / "module_0000.jit_g.after_optimizations.txt").write_text(HLO, encoding="utf-8")
+    of_vmem = "Memory Space: vmem (color=1)\nTotal bytes: 409600 (400.0KiB)\n"
+    usage = tmp_path / "module_0002.jit_h.after_optimizations-memory-usage-report.txt"
+    usage.write_text(of_vmem, encoding="utf-8")
+    report = sd.memory_report(tmp_path)
+    assert (report.module, report.total_bytes) == ("jit_f", 208384)
+
+
 STAGE = "module_0001.jit_f.after_optimizations"
 
 

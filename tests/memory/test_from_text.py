@@ -154,6 +154,7 @@ def test_no_values_stand_in_for_those_of_another_memory_space() -> None:
     before = module_text("p = f32[3000,1500] parameter(0)\nROOT r = f32[3000,1500] sine(p)")
     report, alone = (sd.memory_report(given, space="vmem") for given in ([TWO_SPACES, before], TWO_SPACES))
     assert report.padding_bytes == 4096
+    assert "padding  not known: no buffers are listed\n" in f"{report}\n"
     assert (
         report.notes
         == alone.notes

@@ -201,6 +201,35 @@ def test_a_shape_without_a_size_spoils_only_what_is_said_of_it(shape: str) -> No
     assert str(report)
 
 
+def test_of_shapes_that_do_not_explain_a_size_the_first_is_told() -> None:
+    (buffer,) = sd.memory_report(table_of(("1.0MiB", "f32[3000,1500], f32[7,9]"))).buffers
+    assert [shape.text(layout=False) for shape in buffer.shapes] == ["f32[3000,1500]"]
+
+
+def test_a_shape_without_elements_explains_no_size() -> None:
+    buffers = sd.memory_report(table_of(("1.0MiB", "f32[0,5]"), ("512B", "f32[7,0,5], s32[]"))).buffers
+    assert [(b.shape.text(layout=False), b.bytes) for b in buffers] == [("f32[0,5]", 1 << 20), ("s32[]", 512)]
+
+
+@pytest.mark.parametrize(
+    ("count", "named"),
+    [
+        (1, "argument params[0]"),
+        (2, "params[0] or params[1]"),
+        (3, "params[0] or params[1] or params[2]"),
+        (5, "params[0] or params[1] or params[2] or ..."),
+    ],
+)
+def test_a_row_that_several_arguments_may_be_names_the_first_of_them(count: int, named: str) -> None:
+    lines = "".join(
+        f'  p{k} = f32[1000,2]{{1,0:T(8,128)}} parameter({k}), metadata={{op_name="params[{k}]"}}\n'
+        for k in range(count)
+    )
+    module = f'HloModule m\n\nENTRY e {{\n{lines}  ROOT r = f32[] custom-call(p0), custom_call_target="sum"\n}}\n'
+    (buffer,) = sd.memory_report([table_of(("500.0KiB", "f32[1000,2]")), module]).buffers
+    assert (buffer.kind, str(buffer.source)) == ("argument", named)
+
+
 def test_only_layouts_that_take_the_size_are_made(monkeypatch: pytest.MonkeyPatch) -> None:
     made = []
     monkeypatch.setattr(explain_size, "replace", lambda *args, **more: made.append(more) or replace(*args, **more))

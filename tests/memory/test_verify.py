@@ -69,6 +69,15 @@ def test_a_requested_layout_is_given_up() -> None:
     assert "stored" not in found["layout"]
 
 
+def test_memory_is_reused_as_before_unless_an_argument_changes_its_shape() -> None:
+    aliased = "HloModule jit_f, input_output_alias={ {}: (0, {}, may-alias) },"
+    module = sd.read_hlo(HLO.replace("LAYOUT", "default").replace("HloModule jit_f,", aliased))
+    found = edits(module, sd.memory_report(module, generation="v5e"))
+    assert "input_output_alias={ {}: (0, {}, may-alias) }" in verify.original(module)
+    assert found
+    assert not any("input_output_alias" in text for text in found.values())
+
+
 def test_temporaries_and_results_are_not_edited() -> None:
     assert edits(*program(), name="b") == {}
     assert edits(*program(), name="r") == {}

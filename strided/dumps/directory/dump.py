@@ -50,6 +50,10 @@ class Dump(Mapping[str, Any]):
         Files not named by XLA.
     """
 
+    path: Path
+    programs: tuple[Program, ...]
+    others: tuple[DumpFile, ...]
+
     def __init__(self, path: Path, files: list[DumpFile], *, mapped: bool = True) -> None:
         self.path, self._mapped = path, mapped
         self._absolute = path.absolute()  # the working directory may change

@@ -99,6 +99,11 @@ class Program:
     files : tuple of DumpFile
     """
 
+    name: str
+    number: int | None
+    time: str
+    files: tuple[DumpFile, ...]
+
     def __init__(
         self, name: str, number: int | None, time: str, files: tuple[DumpFile, ...], *, mapped: bool = True
     ) -> None:

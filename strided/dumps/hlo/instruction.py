@@ -64,6 +64,11 @@ class Instruction(ABC):
     """
 
     __slots__ = ("_attributes", "_operands", "computation", "is_implied", "is_root", "line", "name", "opcode")
+    name: str
+    opcode: str
+    is_root: bool
+    line: int | None
+    is_implied: bool
 
     def __init__(self, name: str, opcode: str, is_root: bool, line: int | None) -> None:
         self.name, self.opcode, self.is_root, self.line = name, opcode, is_root, line

@@ -56,6 +56,10 @@ class Computation:
     module : Module
     """
 
+    name: str
+    instructions: tuple[Instruction, ...]
+    execution_thread: str
+
     def __init__(
         self,
         name: str,
@@ -163,6 +167,16 @@ class Module:
         The computations that have another name than their text says, by the name in the text.
     path : str or None
     """
+
+    name: str
+    computations: tuple[Computation, ...]
+    entry: Computation
+    is_scheduled: bool
+    replica_count: int
+    num_partitions: int
+    unread: tuple[Unparsed, ...]
+    renamed: Mapping[str, str]
+    path: str | None
 
     def __init__(
         self,

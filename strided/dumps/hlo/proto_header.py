@@ -27,6 +27,13 @@ class ProtoHeader:
     that are no such messages, except the source tables, which are read on demand.
     """
 
+    is_scheduled: bool
+    aliases: tuple[Alias, ...]
+    donors: tuple[Donor, ...]
+    replica_count: int
+    num_partitions: int
+    frontend_attributes: dict[str, str]
+
     def __init__(self, found: Fields, print_module: PrintModule, depth: int) -> None:
         self._found, self._print_module, self._depth = found, print_module, depth
         self.is_scheduled = "schedule" in found

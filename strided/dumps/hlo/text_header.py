@@ -58,6 +58,11 @@ _FORMS = {
 class TextHeader:
     """A header as text: its attributes, and the rows below the heading of each source table."""
 
+    attributes: Mapping[str, str]
+    is_scheduled: bool
+    replica_count: int
+    num_partitions: int
+
     def __init__(self, attributes: Mapping[str, str], tables: Mapping[str, list[str]]) -> None:
         self.attributes, self._tables = attributes, tables
         self.is_scheduled = attributes.get("is_scheduled") == "true"

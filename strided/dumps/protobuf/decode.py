@@ -43,6 +43,8 @@ class Fields(dict[str, list[Field]]):
     4
     """
 
+    at: int
+
     def __init__(self, message: str, view: memoryview, at: int = 0) -> None:
         super().__init__()
         self.at, self._declared = at, schema.messages()[message]

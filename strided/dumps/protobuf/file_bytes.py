@@ -24,7 +24,7 @@ class _OpenFile:
 
     def __init__(self, file: BinaryIO, path: str) -> None:
         self._file, self._path = file, path
-        self.size = os.fstat(file.fileno()).st_size
+        self.size: int = os.fstat(file.fileno()).st_size
         self._buffer = 0, memoryview(b"")
         # Unlike __del__, this keeps the file alive: it could be collected first, with a ResourceWarning.
         weakref.finalize(self, file.close)

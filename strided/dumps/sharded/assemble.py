@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, SupportsIndex
 
 import numpy as np
 
@@ -27,7 +27,7 @@ __all__ = ["ShardedArray", "assemble", "shard"]
 
 
 def assemble(
-    shards: Sequence[Any] | Mapping[int, Any], sharding: Sharding | str, shape: Shape | str | Sequence[int]
+    shards: Sequence[Any] | Mapping[int, Any], sharding: Sharding | str, shape: Shape | str | Sequence[SupportsIndex]
 ) -> ShardedArray:
     """One global array over the buffers of many devices.
 
@@ -82,7 +82,7 @@ def shard(
     sharding: Sharding | str,
     layout: str | Layout | None = None,
     *,
-    num_devices: int | None = None,
+    num_devices: SupportsIndex | None = None,
     padding: Any = None,
     element_type: str | None = None,
 ) -> dict[int, LayoutArray]:

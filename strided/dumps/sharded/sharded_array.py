@@ -39,6 +39,10 @@ class ShardedArray(GridArray):
         The tiles that no given device holds; reading them raises DumpError.
     """
 
+    sharding: Sharding
+    shape: tuple[int, ...]
+    shard_shape: tuple[int, ...]
+
     def __init__(
         self, shards: Mapping[int, Any], sharding: Sharding, shape: tuple[int, ...], xla: Shape | None
     ) -> None:

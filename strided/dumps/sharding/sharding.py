@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, SupportsIndex
 
 from strided.dumps.protobuf.wire import as_view
 from strided.dumps.sharding.proto import read_sharding_proto, write_sharding_proto
@@ -136,7 +136,7 @@ class Sharding(ShardingValue):
         """
         return replace(self, named=None, elements=tuple(element.unnamed() for element in self.elements))
 
-    def shard_shape(self, global_dims: Sequence[int] | Shape) -> tuple[int, ...]:
+    def shard_shape(self, global_dims: Sequence[SupportsIndex] | Shape) -> tuple[int, ...]:
         """The dimensions of every device's buffer, in elements; short shards fill only part of it.
 
         Parameters
@@ -158,7 +158,9 @@ class Sharding(ShardingValue):
         counts = self.tile_counts or (1,) * len(dims)
         return tuple(-(-size // count) for size, count in zip(dims, counts, strict=True))
 
-    def slices(self, global_dims: Sequence[int] | Shape, num_devices: int | None = None) -> DeviceSlices:
+    def slices(
+        self, global_dims: Sequence[SupportsIndex] | Shape, num_devices: SupportsIndex | None = None
+    ) -> DeviceSlices:
         """The slice of the global array that each device holds, by device number.
 
         Parameters

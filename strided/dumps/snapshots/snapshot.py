@@ -151,6 +151,10 @@ class Snapshot:
         Where it ran; most writers leave it empty.
     """
 
+    path: str | None
+    form: str
+    platform: str
+
     def __init__(self, path: str | None, outline: Outline, view: View, max_bytes: int | None = None) -> None:
         self.path, self.form, self.platform = path, outline.form, outline.platform
         self._outline, self._view, self._max_bytes = outline, view, max_bytes
