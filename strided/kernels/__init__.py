@@ -47,9 +47,6 @@ _HOMES = {
 #: The module of every kernel.
 HOMES = {name: module for module, names in _HOMES.items() for name in names}
 
-#: Those of words of packed elements on both sides.
-PACKED_WORDS = tuple(f"{name}{bits}" for name in ("exchange", "transpose_words") for bits in (4, 2, 1))
-
 #: Bytes of scratch memory that a kernel takes at most; each thread hands in its own.
 SCRATCH_BYTES = 3 << 17
 #: Bytes of a target's row up to which transpositions put rows that follow each other together before they write them.

@@ -9,8 +9,6 @@ from strided.planning.axis_maps import AxisMap
 from strided.planning.boxes import Axis, side_of
 from strided.runtime import limits
 
-#: Kernels whose rows may be any axis.
-FREE_ROWS = ("rows", "short_rows", "pack")
 #: Bytes of a page of memory, and pages that are gone through again soon enough to be known, their lines in a cache.
 PAGE_BYTES, _KNOWN_PAGES = 4096, 32
 #: What a known page counts.

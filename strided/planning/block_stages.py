@@ -39,7 +39,7 @@ class Stage(NamedTuple):
     @property
     def is_worth_it(self) -> bool:
         """Whether the nest for the other stage alone is better than the nest for both."""
-        return self.kernel.startswith(("deinterleave", "interleave")) or self.between_bytes
+        return self.between_bytes or bool(self.steps and self.steps[0].interleaved)
 
     @property
     def is_scattered(self) -> bool:

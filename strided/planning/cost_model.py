@@ -16,37 +16,7 @@ from strided.planning.select_kernel import Matched, Rest
 from strided.planning.vector_step import VectorStep
 from strided.runtime import limits
 
-#: Time of a kernel in the cache for each bit on its wider side, `rows` being 1. Measured: see docs/maintainers.md.
-_COST = {
-    "deinterleave8": 1.15,
-    "interleave8": 1.3,
-    "deinterleave_bits": 1.2,
-    "exchange16": 1.1,
-    "exchange8": 1.2,
-    "exchange4": 1.3,
-    "exchange2": 1.6,
-    "exchange1": 2.0,
-    "unpack": 1.05,
-    "pack": 1.0,
-    "pack_words": 1.0,
-    "transpose64": 1.15,
-    "transpose32": 1.5,
-    "transpose16": 1.55,
-    "transpose8": 1.85,
-    "transpose_pairs": 1.2,
-    "transpose_words16": 1.6,
-    "transpose_words8": 1.2,
-    "transpose_words4": 1.3,
-    "transpose_words2": 1.3,
-    "transpose_words1": 1.4,
-    "transpose_few64": 1.15,
-    "transpose_few32": 1.5,
-    "transpose_few16": 1.55,
-    "transpose_few8": 1.85,
-    "transpose_runs": 1.5,
-}
-#: Those that turn squares, and the time that a bit of a square takes which is not there.
-_SQUARES = {f"transpose{kind}{bits}" for kind in ("", "_few") for bits in (8, 16, 32, 64)} | {"transpose_pairs"}
+#: The time that a bit of a square takes which is not there.
 _GAP_COST = 0.75
 #: The time that a kernel takes for each run that it writes alone and that is shorter than two lines, in bits; and a
 #: transposition whose runs lie on few pages, or at few places of many, where they fight for the same few lines of the
@@ -104,8 +74,8 @@ def cost_of(steps: Sequence[VectorStep], rest: Rest = (), in_memory: tuple[bool,
 def _bit_cost(step: VectorStep, in_memory: tuple[bool, bool] | None) -> float:
     if step.kernel == "interleave_bits":
         return _made_cost(step)
-    cost = _COST.get(step.kernel, 1.0)
-    if step.kernel in _SQUARES:
+    cost = step.kind.cost
+    if step.kind.squares:
         cost += _GAP_COST * (1 / step.fullness - 1)
     if step.interleaved == 2:
         cost *= _ALONE if step.rows == 1 else 1 + (_IN_PART - 1) * step.share_in_part
@@ -189,6 +159,6 @@ def leaves_gaps(found: Matched) -> bool:
     left += sum(box.elements * max(bits) for box, bits in found.rest)
     if LITTLE_LEFT * left >= own or first.is_partial:
         return True
-    full = (own + left) * _COST.get(first.kernel, 1.0)
+    full = (own + left) * first.kind.cost
     cost = cost_of(*found) + _cost_of_scattered(found.rest)
-    return first.kernel in _SQUARES | {"pack_words", "short_rows"} and cost > 1.5 * full
+    return (first.kind.squares or first.kernel in ("pack_words", "short_rows")) and cost > 1.5 * full

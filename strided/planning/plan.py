@@ -20,6 +20,7 @@ from strided.addressing.address_map import AddressMap
 from strided.planning.axis_maps import axis_map_of
 from strided.planning.copy_signature import signature_of
 from strided.planning.fill_step import FillStep
+from strided.planning.kernel_kinds import KINDS
 from strided.planning.linearize import linearized
 from strided.planning.nest_step import NestStep
 from strided.planning.offset_tables import AxisRange, TaskRanges
@@ -130,33 +131,6 @@ class Plan:
         return "\n".join([*lines, *(f"  {step}" for step in self.steps)])
 
 
-_REASONS = {
-    "copy": "one contiguous run on both sides",
-    "rows": "neighbours in one buffer are neighbours in the other",
-    "short_rows": "rows of few bytes, evenly spaced in both buffers",
-    "deinterleave": "rows share each word of the source",
-    "deinterleave_bits": "rows share each word of the source",
-    "interleave": "rows share each word of the target",
-    "interleave_bits": "rows share each word of the target",
-    "exchange": "rows share each word of the source, and others each word of the target",
-    "transpose": "neighbours in the source lie apart in the target",
-    "transpose_words": "words that rows share in the source are rows of such words in the target",
-    "transpose_pairs": "words that rows share in the source are rows of such words in the target",
-    "transpose_few": "elements of two to four rows take turns in the other buffer",
-    "transpose_runs": "short runs that are neighbours in the source lie apart in the target",
-    "unpack": "packed elements, side by side in both",
-    "pack": "packed elements, side by side in both",
-    "pack_words": "packed elements, side by side in both, in runs that fill words of the target",
-    "staged": "no single kernel does it; several do, one after another, in the cache",
-    "parts": "no single kernel does it; several do, each a part of every block",
-    "fill": "one value, wherever it goes",
-    "nest": "any regular layout",
-    "nest_bits": "any regular layout of elements below eight bits",
-    "offsets": "a tile cuts across digits, so that every offset is computed",
-    "none": "no elements",
-}
-
-
 @forgettable
 @lru_cache(maxsize=512)
 def plan_copy(
@@ -218,10 +192,10 @@ def _plan(
     moved: int,
     spans: Sequence[tuple[int, int] | None],
 ) -> Plan:
-    kernel = max(steps, key=_share).kernel if steps else "none"
+    most = max(steps, key=_share, default=None)
     return Plan(
-        kernel=kernel,
-        reason=_REASONS["staged" if "," in kernel else "parts" if " + " in kernel else kernel.rstrip("0123456789")],
+        kernel="none" if most is None else most.kernel,
+        reason=_reason(most),
         steps=steps,
         shift=shift,
         elements=elements,
@@ -229,6 +203,18 @@ def _plan(
         source_span=spans[0],
         target_span=spans[1],
     )
+
+
+def _reason(step: Step | None) -> str:
+    """Why a copy is done by the step that does most of it, or why there is none."""
+    if step is None:
+        return "no elements"
+    if isinstance(step, PerElementStep):
+        return "a tile cuts across digits, so that every offset is computed"
+    if isinstance(step, StagedCopy) and step.kernel not in KINDS:
+        several = "one after another, in the cache" if step.staging else "each a part of every block"
+        return f"no single kernel does it; several do, {several}"
+    return KINDS[step.kernel].reason
 
 
 def _touched(steps: Sequence[VectorStep | StagedCopy | NestStep], side: int, shift: int) -> tuple[int, int]:

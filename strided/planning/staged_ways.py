@@ -119,11 +119,8 @@ def _cost_of_element(step: StagedCopy, near: Sequence[Near], stages: Sequence[St
     lengths, first = step.lengths, step.staging[0].order[-1]
     parts, elements = _ranges(lengths), math.prod(lengths)
     cost = _cost_of_block(step, parts, stages)
-    if (
-        first in near[0].rows
-        and lengths[first] * step.bits[0] <= WORD_BITS
-        and stages[0].kernel.startswith("transpose")
-    ):
+    is_turned = bool(stages[0].steps) and stages[0].steps[0].is_transposition
+    if first in near[0].rows and lengths[first] * step.bits[0] <= WORD_BITS and is_turned:
         cost += (FAR_WORDS - 1) * stages[0].cost
     cost /= elements
     # The last rows may be fewer than words hold, and then take much longer.

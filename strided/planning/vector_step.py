@@ -11,9 +11,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from strided.planning import vector_tables, vector_tasks
-from strided.planning.access_order import FREE_ROWS, PAGE_BYTES, outer_order, row_and_outer
+from strided.planning.access_order import PAGE_BYTES, outer_order, row_and_outer
 from strided.planning.axis_maps import AxisMap
 from strided.planning.boxes import LINE_BYTES, WORD_BITS, Axis, Box, Spans, bytes_of, cut, side_of
+from strided.planning.kernel_kinds import KINDS, Form, Kind
 from strided.planning.offset_tables import Tables, TaskRanges
 from strided.wording import counted
 
@@ -68,6 +69,11 @@ class VectorStep:
     units: tuple[int, int] = (8, 8)
 
     @property
+    def kind(self) -> Kind:
+        """What is known of the kernel."""
+        return KINDS[self.kernel]
+
+    @property
     def elements(self) -> int:
         """Elements that the kernel copies, of its own width."""
         return math.prod(axis.extent for axis in self.axes)
@@ -79,9 +85,8 @@ class VectorStep:
     @property
     def widths(self) -> tuple[int, int]:
         """Bits of one element in the source and in the target; neighbours that were joined count as one element."""
-        if self.kernel in ("unpack", "deinterleave_bits"):
-            return self.bits, 8
-        return (8, self.bits) if self.kernel in ("pack", "pack_words", "interleave_bits") else (self.bits, self.bits)
+        packed = self.kind.packed
+        return 8 if packed == 2 else self.bits, 8 if packed == 1 else self.bits
 
     @property
     def order(self) -> tuple[int, ...]:
@@ -90,7 +95,7 @@ class VectorStep:
 
     def between(self, in_memory: tuple[bool, bool]) -> VectorStep:
         """The same step for sides that lie in memory or in the cache."""
-        if self.kernel not in FREE_ROWS:
+        if not self.kind.free_rows:
             inner = [k for k in (self.row, self.lane) if k >= 0]
             return replace(self, outer=outer_order(self.axes, inner, in_memory))
         row, outer = row_and_outer(self.kernel, self.axes, None if self.lane < 0 else self.lane, in_memory)
@@ -99,12 +104,12 @@ class VectorStep:
     @property
     def is_transposition(self) -> bool:
         """Whether the target is contiguous along the rows instead of the lanes."""
-        return self.kernel.startswith("transpose")
+        return self.kind.form is Form.TRANSPOSITION
 
     @property
     def is_exchange(self) -> bool:
         """Whether rows that share words become others that do, along the same lanes: those of a square are the rows."""
-        return self.kernel.startswith("exchange")
+        return self.kind.form is Form.EXCHANGE
 
     @property
     def fullness(self) -> float:
@@ -122,6 +127,8 @@ class VectorStep:
     @property
     def turns_along(self) -> Axis | None:
         """The axis along which elements of few rows take turns on one side of a transposition: no part of a square."""
+        if not self.kind.squares:
+            return None
         lane, row = self.axes[self.lane], self.axes[self.row]
         for few, along, side in ((lane, row, 1), (row, lane, 2)):
             if (
@@ -173,7 +180,7 @@ class VectorStep:
         run = 0
         if self.interleaved == 2:
             run = self.axes[self.lane].run * WORD_BITS
-        elif self.kernel.startswith("transpose_few") and self.turns_along is self.axes[self.lane]:
+        elif self.turns_along is self.axes[self.lane]:
             run = self.elements * self.bits // math.prod(self.axes[k].extent for k in self.outer)
         return run if self._leaves_lines(self.outer) else 0
 
@@ -204,7 +211,7 @@ class VectorStep:
             return bytes_of(box.with_axes(self.lane, [lane._replace(target=words)]), side, self.units[1], WORD_BITS)
         if self.interleaved != side:
             return bytes_of(box, side, self.units[side - 1], bits)
-        if self.kernel not in ("interleave8", "interleave16"):
+        if side == 1 or self.kind.packed:
             # Words are read as a whole, and those of packed elements are written again.
             return bytes_of(box, side, 8, WORD_BITS)
         # Rows of whole bytes are written alone where they do not fill their words.
@@ -239,14 +246,12 @@ class VectorStep:
     @property
     def shared(self) -> int:
         """How many rows share a full word on both sides, along another axis on each."""
-        return (
-            self.bits // WORD_BITS if self.is_transposition else WORD_BITS // int(self.kernel.removeprefix("exchange"))
-        )
+        return WORD_BITS // self.kind.bits
 
     @property
     def has_row_table(self) -> bool:
         """Whether a table has each of its rows, and groups of them may be matrices of their own."""
-        return not (self.is_transposition or self.is_exchange or self.kernel in ("copy", "short_rows"))
+        return self.kind.form in (Form.ROWS, Form.BLOCKS)
 
     def tasks(self) -> Iterator[TaskRanges]:
         """Tasks for threads to share, a range of each axis."""

@@ -15,6 +15,7 @@ import numpy as np
 from strided.planning.access_order import PAGE_BYTES, stride_of
 from strided.planning.axis_maps import AxisMap
 from strided.planning.boxes import LINE_BYTES, WORD_BITS, Axis
+from strided.planning.kernel_kinds import Form
 from strided.planning.offset_tables import (
     Tables,
     TaskRanges,
@@ -66,7 +67,7 @@ def arguments_of(step: VectorStep, tables: Tables, parts: TaskRanges, shift: tup
             *_members_of(step, parts),
         )
     pieces = tables.get("pieces", step.lane, lane, partial(_pieces, step))
-    plain = step.kernel in ("pack", "pack_words", "unpack") or step.is_exchange
+    plain = step.kind.form is not Form.BLOCKS
     if step.row < 0:
         rows = np.array([[0, 0, step.member]])
         return (outer, rows, pieces) if plain else (outer, rows, pieces, _ends(1), _ends(len(pieces)))

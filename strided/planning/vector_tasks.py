@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from strided.planning.access_order import FREE_ROWS, PAGE_BYTES, of_a_page
+from strided.planning.access_order import PAGE_BYTES, of_a_page
 from strided.planning.boxes import LINE_BYTES, WORD_BITS
 from strided.planning.offset_tables import (
     TaskRanges,
@@ -38,7 +38,7 @@ def tasks_of(step: VectorStep) -> Iterator[TaskRanges]:
     """Tasks for threads to share, a range of each axis."""
     lengths, budget = [1] * len(step.axes), _task_elements(step)
     periods = [tile_period_of(axis) for axis in step.axes]
-    turns = step.turns_along if step.kernel.startswith("transpose_few") else None
+    turns = step.turns_along
     for k in (step.lane, step.row):
         if k >= 0:
             least, most = _range_of(step, k, budget)
@@ -97,7 +97,7 @@ def _goes_on_beside_rows(step: VectorStep) -> bool:
     few rows goes on soon where these end, on pages that are known, in lines that are there.
     """
     together = max(1, WORD_BITS // step.bits) if step.is_transposition else 1
-    if step.kernel in FREE_ROWS or of_a_page(step.axes[step.row].source) > together:
+    if step.kind.free_rows or of_a_page(step.axes[step.row].source) > together:
         return False
     if step.is_transposition and step.axes[step.lane].extent * step.bits > 8 * _TURNED_LINES * LINE_BYTES:
         return False

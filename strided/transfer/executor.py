@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from strided import kernels
 from strided.kernels.records import BLOCK, SOURCE, TARGET
+from strided.planning.kernel_kinds import KINDS, Form
 from strided.planning.offset_tables import Tables
 from strided.planning.plan import (
     PHASE_BITS,
@@ -301,8 +302,8 @@ def _arguments(
     bits = min(widths)
     signed = int(source.signed and widths[0] < 8 == widths[1])
     orders = int(not source.low_first), int(not target.low_first)
-    is_nest = name.startswith("nest")
-    before: tuple[int, ...] = () if is_nest else (streaming,)
+    kind = KINDS[name]
+    before: tuple[int, ...] = () if kind.form is Form.NEST else (streaming,)
     behind: tuple[int, ...] = ()
     if name == "nest_bits":
         before = (*widths, *orders, signed)
@@ -314,14 +315,14 @@ def _arguments(
         behind = (bits, signed, orders[0])
     elif name == "interleave_bits":
         behind = (bits, orders[1])
-    elif name in kernels.PACKED_WORDS:
+    elif 0 < kind.bits < 8:
         behind = (orders[0],)
     elif name == "transpose_runs":
         behind = (bits // 8,)
 
     def complete(tables: tuple[Any, ...], room: Bytes) -> tuple[Any, ...]:
         first = (*tables, *before)
-        return first if is_nest or name == "copy" else (*first, room, *behind)
+        return first if kind.form in (Form.NEST, Form.RUN) else (*first, room, *behind)
 
     return complete
 

@@ -23,6 +23,7 @@ from strided.addressing.digits import Digit, Term
 from strided.layout.element_types import element_type
 from strided.planning.axis_maps import AxisMap, RadixMap, axis_map_of
 from strided.planning.boxes import Axis, Box, simplified, split
+from strided.planning.kernel_kinds import KINDS
 from strided.planning.linearize import linearized
 from strided.planning.offset_tables import cuts, task_ranges_of
 from strided.planning.plan import NestStep, PerElementStep, Plan, StagedCopy, Storage, VectorStep, plan_copy, span_of
@@ -126,6 +127,12 @@ def test_common_conversions_find_their_kernel(row: str, first: str, second: str)
         else:
             assert len(names) == 1
             assert names[0] in NAMES[row]
+
+
+def test_a_kind_is_known_of_each_kernel_that_copies() -> None:
+    others = {"run_tasks", "loop_nest", "gather_scatter", "varint"}
+    assert set(KINDS) <= set(kernels.HOMES)
+    assert {name for name, home in kernels.HOMES.items() if home not in others} <= set(KINDS)
 
 
 def test_a_plan_prints_what_it_does() -> None:

@@ -6,6 +6,7 @@ what is not an element, padding included, is random: it must neither be read int
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import math
 import re
@@ -22,6 +23,7 @@ import strided as sd
 from strided.addressing.address_map import AddressMap
 from strided.kernels import HOMES
 from strided.planning import cost_model, ways
+from strided.planning.kernel_kinds import KINDS
 from strided.planning.plan import StagedCopy, VectorStep, plan_copy
 from strided.runtime import limits
 from strided.runtime.cache import forget
@@ -365,8 +367,8 @@ def test_several_kernels_each_do_a_part_of_every_block(
 ) -> None:
     replace(stream_bytes=0 if streaming else 1 << 40, staging_bytes=1 << 14)
     monkeypatch.setattr(cost_model, "_AGAIN", 1e4)
-    monkeypatch.setitem(cost_model._COST, "transpose8", 1e3)
-    monkeypatch.setitem(cost_model._COST, "transpose16", 1e3)
+    for name in ("transpose8", "transpose16"):
+        monkeypatch.setitem(KINDS, name, dataclasses.replace(KINDS[name], cost=1e3))
     tiled = map_of(f"f32[{sizes}]{{1,2,0:T{tile}}}")
     dense = row_major(tiled.shape)
     source, target = Guarded(dense, bits, seed=1, phase=phases[0]), Guarded(tiled, bits, seed=2, phase=phases[1])
