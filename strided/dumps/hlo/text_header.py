@@ -40,7 +40,7 @@ _CLOSED_ROW = re.compile(
 )
 _NAME_OF_FIELD = re.compile(r"([a-z_]++)\s*+=")
 _STRING_ROW = re.compile(rf"{STRING}|'[^'\n]*+'", re.DOTALL)
-_FIELDS_ROW = re.compile(r"\{(?:[\s,]*+[a-z_]++\s*+=\s*+-?[0-9]++)++\s*+\}")
+_FIELDS_ROW = re.compile(r"\{(?:[\s,]*+[a-z_]++\s*+=\s*+-?[0-9]++|(?!))++\s*+\}")
 #: The fields of a row, by table; some do not print where a source line ends.
 _ROW_FIELDS = {
     "FileLocations": frozenset("file_name_id function_name_id line end_line column end_column".split()),
