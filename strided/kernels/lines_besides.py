@@ -92,7 +92,6 @@ def ask_for_rows(builder, asking, lines, side, group=INT64(0), count=0):  # noqa
     """Ask for some lines of a group of `count`, of the `side` that are asked for while a square is turned.
 
     `asking`: a table of the rows' offsets, or 0 for none, what is added to them, and how many lines of each are wanted.
-    Where a row ends within a line, that line is asked for with what follows in memory.
     """
     table, base, each = asking
     chunk = CHUNK // LINE
@@ -100,7 +99,7 @@ def ask_for_rows(builder, asking, lines, side, group=INT64(0), count=0):  # noqa
     def ask_for_chunks():
         first = builder.mul(group, INT64(count // chunk))
         for k in lines:
-            row = entry(builder, table, base, first, k // chunk)
+            row = builder.or_(entry(builder, table, base, first, k // chunk), INT64(LINE - 1))
             ask_for(builder, builder.add(row, INT64(k % chunk * LINE)))
 
     def ask_for_any():
@@ -133,7 +132,7 @@ def _order(builder, side):
         for each in range(1, MOST_LINES + 1):
             last = side // each * each - 1
             for row, line in (divmod(min(k, last), each) for k in range(side)):
-                numbers += [row, LINE * line]
+                numbers += [row, LINE * line + LINE - 1]
         kind = ir.ArrayType(INT64, len(numbers))
         table = ir.GlobalVariable(builder.module, kind, name)
         table.initializer, table.global_constant, table.linkage = ir.Constant(kind, numbers), True, "internal"

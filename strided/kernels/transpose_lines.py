@@ -11,33 +11,40 @@ from strided.kernels.compile import ZERO, part, separate
 from strided.kernels.llvm import asks_near
 from strided.kernels.transpose_squares import ask, asking, does_more, wanted_at
 
-# Rows that tell how all of them lie, and lines behind which places are the same again. On Zen 3, as in a way of its
-# second-level cache: rows at multiples of 2 KB take 1.2 times as long straight, others two thirds to nine tenths. On
-# Zen 5, as in a way of its first-level cache: rows at multiples of 512 bytes take 1.5 times as long.
-_LOOKED_AT, _PLACES = (16, 64) if asks_near() else (64, 1024)
+# Rows that tell how all of them lie, and lines behind which places are the same again. As in a way of the second-level
+# cache: on Zen 3 rows at multiples of 2 KB take 1.2 times as long straight, others two thirds to nine tenths.
+_LOOKED_AT, _PLACES = 64, 1024
+# On Zen 5, as in a way of the first-level cache: rows at multiples of 512 bytes take 1.5 times as long. But not if they
+# hardly go around the ring: it takes as many of them, and twice as many if there are gaps between those of the source.
+_LOOKED_AT_IN_MANY, _PLACES_OF_MANY, _MANY = (16, 64, 48) if asks_near() else (_LOOKED_AT, _PLACES, 0)
 
 
 @separate
-def apart(goal, count, keeps, room):
-    """Whether lines of `count` rows of the target are best written so: they lie apart."""
-    for k in range(0, _PLACES, 64):
+def apart(goal, count, keeps, follow, room):
+    """Whether lines of `count` rows of the target are best written so: they lie apart.
+
+    `keeps`: some do not begin with lines. `follow`: the rows of the source lie one behind the other.
+    """
+    is_many = count >= (_MANY if follow else 2 * _MANY)
+    places = ZERO + (_PLACES_OF_MANY if is_many else _PLACES)
+    for k in range(0, places, 64):
         simd_bytes.store(room + k, simd_bytes.zero())
-    found, most = ZERO, min(_LOOKED_AT, count)
+    found, most = ZERO, min(_LOOKED_AT_IN_MANY if is_many else _LOOKED_AT, count)
     for k in range(most):
-        place = room + ((goal[1] + simd_bytes.item(goal[0], k)) // 64 & _PLACES - 1)
+        place = room + ((goal[1] + simd_bytes.item(goal[0], k)) // 64 & places - 1)
         found += 1 - simd_bytes.byte(place)
         simd_bytes.put_byte(place, ZERO + 1)
     return 4 * found >= 3 * most
 
 
 @part
-def apart_or_kept(goal, count, keeps, room):
+def apart_or_kept(goal, count, keeps, follow, room):
     """The same for registers of 64 bytes: what is kept of rows costs them little, and the ring more."""
-    return keeps or apart(goal, count, keeps, room)
+    return keeps or apart(goal, count, keeps, follow, room)
 
 
 @part
-def always(goal, count, keeps, room):
+def always(goal, count, keeps, follow, room):
     """The same for elements of 64 bits in registers of 64 bytes."""
     return True
 
@@ -72,7 +79,7 @@ def lines_by(turn):
 
 
 @part
-def never(goal, count, keeps, room):
+def never(goal, count, keeps, follow, room):
     """In place of `apart`, for a CPU or elements that lines are not written so for: it takes no time to compile."""
     return False
 

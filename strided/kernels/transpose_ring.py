@@ -67,7 +67,9 @@ def by_ring(turn, suits, by_lines, width, ring, origin, goal, extent, after, lat
     phases = _phases(goal, extent[0])
     keeps = phases & 63 != 0
     straight = phases & 3 == 0 and extent[0] >= 2 * side and extent[1] >= lines * side
-    straight = straight and suits(goal, extent[0], keeps, room)
+    if straight:
+        follow = simd_bytes.integer(origin[0] + 8) - simd_bytes.integer(origin[0]) == extent[0] * width
+        straight = suits(goal, extent[0], keeps, follow, room)
     for q in range(0, extent[1], lines * side):
         count = min(lines * side, extent[1] - q)
         across = (count + side - 1) // side

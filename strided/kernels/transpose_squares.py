@@ -29,6 +29,8 @@ RUN = KEPT + 64 * BAND
 RUN_SIZE = RUN_BYTES + HELD_BYTES + 64 * SHORT_ROW_BYTES + 256  # and as much again behind it
 PLACES = RUN + 2 * RUN_SIZE
 
+_SHORT = 192  # bytes of rows of which the first line is asked for with what lies before them
+
 NOTHING = (ZERO,) * 7  # that is asked for or written while a square is turned
 
 _asks_any = part(lines_besides.asks_any)
@@ -146,9 +148,11 @@ def ask(wanted, k, besides):
     if besides and 0 < most <= share and first < count and count >= most and sharing == 1:
         asked = rows + 8 * min(first, count - most)
         first += most
-    # Where a row ends within a line, that line is asked for with what follows in memory.
+    # A row's first byte may lie in the line that ends what is before it in memory, which has been asked for already if
+    # rows are short. Of longer ones it is asked for, by its last byte: what stores begin at is found more slowly.
     for n in range(first, stop, sharing):
         place = s + simd_bytes.integer(rows + 8 * n)
+        place = place | 63 if size > _SHORT else place + 63
         for line in range(0, size, 64):
             simd_bytes.prefetch(place + line)
     return asked, s, size + 63 >> 6
