@@ -139,7 +139,7 @@ def by_run(turn, width, origin, t, extent, after, held, streaming, room, bounds)
                 begin += 64 * side
             turn(at[0], at[1], places, to + 64 * j, room, (*asked, *done), (side, new))
         if mixes:
-            begin = max(start, written((begin, end, base), start, streaming, place)[0])
+            begin = written((begin, end, base), start, streaming, place)[0]
             end, base, place = end + size * new, start, other
         else:
             begin, end, base = grown((begin, end, base), size * new, streaming, place)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import gzip
 import os
 import pickle
@@ -303,3 +304,17 @@ def test_a_relative_folder_survives_a_change_of_directory(folder, monkeypatch):
     assert list(pickle.loads(pickle.dumps(dump))) == list(dump)
     fresh = pickle.loads(pickle.dumps(dump.programs[0].anew()))
     assert list(fresh.arrays) == list(dump.programs[0].arrays)
+
+
+def test_a_file_of_a_dump_is_read_where_its_path_says(folder, tmp_path, monkeypatch):
+    """Also one that was made from another, or comes out of a pickle elsewhere."""
+    monkeypatch.chdir(folder.parent)
+    dump = open_dump(folder.name)
+    file = next(file for program in dump.programs for file in program.files if file.kind == "module")
+    monkeypatch.chdir(tmp_path)
+    for copied in (pickle.loads(pickle.dumps(file)), dataclasses.replace(file, path=folder / file.path.name)):
+        assert copied.place.samefile(folder / file.path.name)
+        assert copied.read().name == file.read().name
+    other = tmp_path / "other.hlo"
+    other.write_text("HloModule other\n\nENTRY e {\n  ROOT a = f32[] parameter(0)\n}\n")
+    assert dataclasses.replace(file, path=other).read().name == "other"

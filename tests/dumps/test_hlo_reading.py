@@ -431,6 +431,7 @@ def test_many_headers_are_read_in_linear_time() -> None:
         ("p = f32[4] parameter(0)", "p = f32[4] parameter(1)"),
         ("ROOT r = f32[2]", "ROOT r = f32[3]"),
         (" ROOT r = f32[2] slice(p), slice={[0:2]}\n", ""),
+        (" ROOT r = f32[2] slice(p), slice={[0:2]}\n", " ROOT q = f32[2] parameter(1)\n"),
     ],
 )
 def test_an_asynchronous_body_that_does_not_fit_is_told(before: str, after: str) -> None:
@@ -441,8 +442,18 @@ def test_an_asynchronous_body_that_does_not_fit_is_told(before: str, after: str)
         " ROOT c = f32[2] async-done(b)\n}\n"
     )
     assert text.count(before) == 1
-    with pytest.warns(sd.DumpWarning, match="not what the computation 'w' does"):
+    with pytest.warns(sd.DumpWarning, match="not as in the computation 'w'"):
         read_hlo(text.replace(before, after))
+
+
+def test_an_asynchronous_body_may_give_what_it_takes() -> None:
+    """Nothing of it is left unsaid, so that there is nothing to tell: warnings are errors here."""
+    module = read_hlo(
+        "HloModule m\n\nw {\n ROOT p = f32[4] parameter(0)\n}\n\nENTRY e {\n a = f32[4] parameter(0)\n"
+        " b = ((f32[4]), f32[4], u32[]) async-start(a), calls=w\n ROOT c = f32[4] async-done(b)\n}\n"
+    )
+    assert not module.unread
+    assert str(module.entry.root.shape).startswith("f32[4]")
 
 
 def test_asynchronous_operations_take_over_attributes_and_threads() -> None:

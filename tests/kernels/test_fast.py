@@ -1042,6 +1042,7 @@ def check_all(count: int = 6) -> None:
             for k in range(4):
                 check_long_rows(4 * seed + k, bits, where[1])
                 check_bands(4 * seed + k, bits, where[1])
+                check_rows_that_follow(4 * seed + k, bits, where[1])
             for few in (2, 3, 4):
                 check_turns(seed, bits, few, seed % 2, seed % 3 > 0, where)
         for size in (1, 3, 7, 12, 16, 30, 64, 100):
@@ -1060,6 +1061,7 @@ def check_transposes(count: int = 60) -> None:
             check_transpose(seed, bits, 1, (place, place))
             check_long_rows(seed, bits, place)
             check_bands(seed, bits, place)
+            check_rows_that_follow(seed, bits, place)
     for bits, part in product((32, 64), (2, 5)):
         check_last_row_among_others(bits, part * 128 * 8 // bits, 4)
 

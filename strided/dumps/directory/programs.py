@@ -57,21 +57,18 @@ class DumpFile:
     path: Path
     name: DumpName | None
     size: int
-    _absolute: Path | None = field(default=None, repr=False, compare=False)
+    _absolute: Path = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        if self._absolute is None:
-            object.__setattr__(self, "_absolute", self.path.absolute())
+        object.__setattr__(self, "_absolute", self.path.absolute())
 
     @property
     def place(self) -> Path:
         """Where it lies: its path as it was given, or the whole one after the working directory has changed."""
-        assert self._absolute is not None
         return self.path if self.path.absolute() == self._absolute else self._absolute
 
     def anywhere(self) -> DumpFile:
         """The same file by its whole path, for another process."""
-        assert self._absolute is not None
         return replace(self, path=self._absolute)
 
     @property

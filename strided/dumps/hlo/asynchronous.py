@@ -59,28 +59,33 @@ def unfold(computations: Sequence[Computation], tell: Callable[[int, str], None]
             if body is not None and all(i.is_root or i.opcode == "parameter" for i in body.instructions):
                 bodies[instruction.name] = body
                 folded[body] = None
-                if attributes.get("calls", body.name).removeprefix("%") != body.name or not _fits(instruction, body):
-                    tell((instruction.line or 1) - 1, f"not what the computation {body.name!r} does")
+                if problem := _problem(instruction, attributes, body):
+                    tell((instruction.line or 1) - 1, f"{problem} the computation {body.name!r}")
                 _shorten(instruction, attributes, body.root)
             elif instruction.opcode != "async-start" and attributes.pop("calls", None) is not None:
                 instruction.rewrite(instruction.opcode, attributes)
     return list(folded)
 
 
-def _fits(instruction: TextInstruction, body: Computation) -> bool:
-    """Whether an asynchronous operation can be part of `body`: it starts with what that takes, ends with its result."""
+def _problem(instruction: TextInstruction, attributes: Mapping[str, str], body: Computation) -> str | None:
+    """What the short form of an asynchronous operation that is part of `body` does not say, if anything."""
+    misfit = "not as in"
+    if attributes.get("calls", body.name).removeprefix("%") != body.name:
+        return misfit
     if instruction.opcode == "async-done":
-        return _are_alike(instruction, body.root)
+        return None if _are_alike(instruction, body.root) else misfit
     if instruction.opcode == "async-update":
-        return True
+        return None
     names = instruction.operand_names
-    if body.root.opcode == "parameter" or [i.parameter_number for i in body.parameters] != list(range(len(names))):
-        return False
+    if [i.parameter_number for i in body.parameters] != list(range(len(names))):
+        return misfit
+    if body.root.opcode == "parameter" and len(names) > 1:
+        return "no word of which parameter is the result of"
     try:
         given = [instruction.computation.instruction(name) for name in names]
     except DumpError:  # which is told of anyhow
-        return True
-    return all(map(_are_alike, given, body.parameters))
+        return None
+    return None if all(map(_are_alike, given, body.parameters)) else misfit
 
 
 def _are_alike(one: Instruction, other: Instruction) -> bool:
