@@ -130,12 +130,22 @@ def _merges(shape: Shape) -> Iterator[Candidate]:
 
 
 def _splits(shape: Shape) -> Iterator[Candidate]:
-    """One dimension cut into two, the inner one a multiple of the columns of a tile, or of its rows."""
-    for d, size in enumerate(shape.dimensions):
-        for inner in (COLUMNS, 8 * COLUMNS, 8, 16, 32):
-            if size > inner and size % inner == 0:
-                dimensions = (*shape.dimensions[:d], size // inner, inner, *shape.dimensions[d + 1 :])
-                yield Candidate("split", _with_dimensions(shape, dimensions), f"x = x.reshape({_sizes(dimensions)})")
+    """One dimension cut into two, the inner one a multiple of the columns of a tile, or of its rows.
+
+    The first of equal ones is to cost least elsewhere. Lines of whole tiles keep the order of the elements, and so do
+    low tiles of four rows or fewer, which fill only a part of each register. What puts another dimension last in
+    memory comes last: beside it the compiler may hold the array a second time, with its last dimension padded.
+    """
+    dimensions = list(enumerate(shape.dimensions))
+    rows_first = [*dimensions[-2::-1], dimensions[-1]]
+    for (d, size), inner in (
+        *itertools.product(dimensions, (COLUMNS, 8 * COLUMNS)),
+        *itertools.product(rows_first, (4, 2, 1)),
+        *itertools.product(dimensions, (8, 16, 32)),
+    ):
+        if size > inner and size % inner == 0:
+            split = (*shape.dimensions[:d], size // inner, inner, *shape.dimensions[d + 1 :])
+            yield Candidate("split", _with_dimensions(shape, split), f"x = x.reshape({_sizes(split)})")
 
 
 def _pads(shape: Shape) -> Iterator[Candidate]:

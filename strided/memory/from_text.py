@@ -248,13 +248,14 @@ def _is_small_scalar(shape: Shape | TupleShape, size: Size) -> bool:
 
 
 def _joined(makers: Iterable[Instruction]) -> Source:
-    """The source, if there is one; the first ones of several by name."""
+    """The source, if there is one; the first ones of several by name, and as arguments if all are."""
     sources = [source for source in dict.fromkeys(map(source_of, makers)) if source]
     if len(sources) <= 1:
         return sources[0] if sources else Source()
     names = list(dict.fromkeys(source.argument or source.op_name for source in sources))
     more = ["..."] if len(names) > _MOST_SOURCES else []
-    return Source(op_name=" or ".join([*names[:_MOST_SOURCES], *more]))
+    what = "argument " if all(source.argument for source in sources) else ""
+    return Source(op_name=what + " or ".join([*names[:_MOST_SOURCES], *more]))
 
 
 def _parsed(text: str) -> Shape | TupleShape | None:

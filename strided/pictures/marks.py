@@ -86,7 +86,7 @@ class MarkMap:
                 lines.append(" " * left + _with_edges(["-"] * len(row), cells, "+"))
             lines.append(labels[r].ljust(left) + _with_edges(list(row), cells, "|"))
         keys = " ".join(f"{_SHADES[k]} {_SHADE_TEXT[k]}" for k in np.unique(shades))
-        legend = f"a cell: {_cell_text(cells)} elements; {self.marked}: {keys}"
+        legend = f"a cell: {_cell_text(cells)}; {self.marked}: {keys}"
         legend += f"; {_FLAG} {self.flagged}" if flags.any() else ""
         return "\n".join([*(each.rstrip() for each in lines), *wrapped(legend, width, "")])
 
@@ -118,7 +118,7 @@ class MarkMap:
             drawn.append(text(left + c * wide, top - 6, label, 0.7, "start"))
         keys = [(_LOOKS[k], f"{self.marked}: {_SHADE_TEXT[k]}") for k in np.unique(shades)]
         keys += [(_LOOKS[-1], self.flagged)] * bool(flags.any())
-        caption, y = f"a cell: {_cell_text(cells)} elements", bottom + _MARGIN
+        caption, y = f"a cell: {_cell_text(cells)}", bottom + _MARGIN
         for (fill, opacity), words in keys:
             drawn += [box(left, y, 14, 14, fill, opacity), text(left + 22, y + 12, words, 1, "start")]
             y += _LINE
@@ -187,6 +187,7 @@ def _stretches(row: npt.NDArray[np.int64]) -> Iterator[tuple[int, int, int]]:
 
 
 def _cell_text(cells: Folding) -> str:
-    """How many indices of each dimension share a cell."""
+    """How many elements share a cell: indices of each dimension."""
     rows = [1] * cells.split + [cells.height, *cells.shape[cells.split + 1 : -1]]
-    return " x ".join(map(str, [*([] if cells.shape[:-1] == (1,) else rows), cells.width]))
+    sizes = " x ".join(map(str, [*([] if cells.shape[:-1] == (1,) else rows), cells.width]))
+    return f"{sizes} element{'' if sizes == '1' else 's'}"

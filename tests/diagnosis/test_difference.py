@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 import strided as sd
 from strided.diagnosis.difference import diff, scan
-from strided.diagnosis.difference.values import is_float
+from strided.diagnosis.difference.values import Tolerance, is_float, measured
 from strided.dumps.sharded.assemble import assemble, shard
 from strided.errors import BufferSizeError, DumpError, UnsupportedError
 from strided.io.convert_file import write_arrays
@@ -263,6 +263,21 @@ def test_integers_with_tolerances() -> None:
     assert diff(x, y, rtol=0.5).count == np.count_nonzero(apart > 0.5 * np.abs(y.astype(int)))
     assert diff(x, y, max_ulp=3).count == np.count_nonzero(apart > 3)
     assert (diff(x, y).max_abs, diff(x, y).max_ulp) == (apart.max(), apart.max())
+
+
+@pytest.mark.parametrize("name", ["pred", *(f"{sign}{bits}" for sign in "su" for bits in (1, 2, 4, 8))])
+def test_small_integers_of_any_bytes_are_compared_by_value(name: str) -> None:
+    every = np.arange(256, dtype=np.uint8).view(ELEMENT_TYPES[name].dtype)
+    a, b = np.repeat(every, 256), np.tile(every, 256)
+    x, y = a.astype(np.int64), b.astype(np.int64)
+    with np.errstate(all="ignore"):
+        found, relative = measured(a, b, Tolerance(atol=2)), np.abs(x - y) / np.abs(y)
+    assert np.array_equal(found.steps, np.abs(x - y))
+    assert np.array_equal(found.distance, np.abs(x - y))
+    assert np.array_equal(found.unequal, np.abs(x - y) > 2)
+    assert np.array_equal(found.relative, np.where(x == y, 0, relative))
+    assert not found.unordered.any()
+    assert found.steps.itemsize == 1  # what takes eight times the memory is no faster
 
 
 def test_relative_differences() -> None:

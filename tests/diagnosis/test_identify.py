@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import mmap
 import tracemalloc
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ import pytest
 
 import strided as sd
 from strided import demo
+from strided.diagnosis.identification import sampling
 from strided.diagnosis.identification.levels import numbered
 from strided.inspect import Candidate, Identification, identify
 from tests.cases import RAW_BUFFERS
@@ -541,6 +543,18 @@ def test_a_claim_that_counted_values_cannot_refute_stands() -> None:
     assert found.verdict == "likely"
     assert named(found) == {"f32[17,300]{0,1}"}
     assert "as claimed; 1 other fits about as well" in str(found)
+
+
+def test_pages_of_a_large_file_are_given_back_where_the_system_takes_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    np.arange(4096, dtype=np.uint8).tofile(tmp_path / "x")
+    monkeypatch.setattr(sampling, "_MAPPED_BYTES", 1)
+    with sampling.Source.opened(tmp_path / "x") as source:
+        source.release()
+        monkeypatch.delattr(mmap, "MADV_DONTNEED", raising=False)
+        source.release()
+        assert source.content[:3].tolist() == [0, 1, 2]
 
 
 def test_a_large_file_takes_little_memory(tmp_path: Path) -> None:

@@ -13,6 +13,8 @@ from strided import errors
 from strided.layout import element_types
 from tests.cases import ARRAY_TYPES, PRIMITIVE_TYPES, dtype_of
 
+#: Types of no element type whose byte order NumPy cannot change, or need not.
+OTHER_DTYPES = [np.dtypes.StringDType(), np.dtype("U3"), np.dtype(object), np.dtype([("x", ">f4")])]
 NAMED = {name: row for name, row in PRIMITIVE_TYPES.items() if row["parses_in_shape_text"]}
 
 
@@ -161,3 +163,15 @@ def test_only_the_line_of_the_place_is_shown() -> None:
     assert shown == "  second !line"
     assert shown[caret.index("^")] == "!"
     assert "\x1b" not in str(errors.NotationError("no", text=text, position=text.index("\x00")))
+
+
+@pytest.mark.parametrize("dtype", OTHER_DTYPES, ids=str)
+def test_types_that_xla_lacks_are_not_known(dtype: np.dtype) -> None:
+    assert element_types.known_element_type(dtype) is None
+
+
+@pytest.mark.parametrize("name", ["bf16", "s4", "f4e2m1fn"])
+def test_the_byte_order_of_ml_dtypes_is_left_alone(name: str) -> None:
+    dtype = dtype_of(name)
+    assert element_types.known_element_type(dtype) is element_types.element_type(name)
+    assert element_types.known_element_type(dtype.newbyteorder(">")) is None  # which reads no swapped values

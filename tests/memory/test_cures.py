@@ -85,6 +85,31 @@ def test_five_rows_are_split_or_padded() -> None:
     assert jax == "x = jnp.pad(x, ((0, 0), (0, 48))).reshape(5, 1016, 128)"
 
 
+@pytest.mark.parametrize(
+    ("shape", "after", "saved"),
+    [  # the compiler's layouts and bytes, of arguments and of results
+        ("f32[3,128]{1,0:T(4,128)}", "f32[3,1,128]{2,1,0:T(1,128)}", 512),
+        ("f32[3,8]{1,0:T(4,128)}", "f32[3,1,8]{2,1,0:T(1,128)}", 512),
+        ("f32[9,16]{1,0:T(8,128)}", "f32[9,1,16]{2,1,0:T(1,128)}", 3584),
+        ("f32[9,1048573]{1,0:T(8,128)}", "f32[9,1,1048573]{2,1,0:T(1,128)}", 29_360_128),
+        ("f32[7,7,7,129]{3,2,1,0:T(8,128)}", "f32[7,7,7,1,129]{4,3,2,1,0:T(1,128)}", 50_176),
+        ("bf16[10,100000]{1,0:T(8,128)(2,1)}", "bf16[5,2,100000]{2,1,0:T(2,128)(2,1)}", 1_201_152),
+        ("pred[12,1000000]{1,0:T(8,128)(4,1)}", "pred[3,4,1000000]{2,1,0:T(4,128)(4,1)}", 4_000_256),
+    ],
+)
+@pytest.mark.parametrize("kind", ["argument", "temporary"])
+def test_low_tiles_save_where_rows_fill_no_tile(kind: str, shape: str, after: str, saved: int) -> None:
+    dimensions = ", ".join(map(str, sd.parse_shape(after).dimensions))
+    assert one(shape, kind)["split"] == (after, saved, f"x = x.reshape({dimensions})")
+
+
+def test_of_equal_splits_one_that_keeps_the_order_of_the_elements_is_told() -> None:
+    # With f32[5,16375,8]{1,2,0:T(8,128)} the compiler gives temporaries sixteen times the array.
+    assert one("f32[5,131000]{1,0:T(8,128)}")["split"][0] == "f32[5,1,131000]{2,1,0:T(1,128)}"
+    assert one("s8[12,300000]{1,0:T(8,128)(4,1)}")["split"][0] == "s8[3,4,300000]{2,1,0:T(4,128)(4,1)}"
+    assert "split" not in one("bf16[9,100003]{1,0:T(8,128)(2,1)}")  # a row of its own takes a word's two
+
+
 def test_a_narrower_type_halves() -> None:
     assert one("f32[1024,1024]{1,0:T(8,128)}")["dtype"][:2] == ("bf16[1024,1024]{1,0:T(8,128)(2,1)}", 1 << 21)
     assert one("s8[1024,1024]{1,0:T(32,128)(4,1)}") == {}

@@ -215,9 +215,9 @@ def test_a_shape_without_elements_explains_no_size() -> None:
     ("count", "named"),
     [
         (1, "argument params[0]"),
-        (2, "params[0] or params[1]"),
-        (3, "params[0] or params[1] or params[2]"),
-        (5, "params[0] or params[1] or params[2] or ..."),
+        (2, "argument params[0] or params[1]"),
+        (3, "argument params[0] or params[1] or params[2]"),
+        (5, "argument params[0] or params[1] or params[2] or ..."),
     ],
 )
 def test_a_row_that_several_arguments_may_be_names_the_first_of_them(count: int, named: str) -> None:
@@ -228,6 +228,18 @@ def test_a_row_that_several_arguments_may_be_names_the_first_of_them(count: int,
     module = f'HloModule m\n\nENTRY e {{\n{lines}  ROOT r = f32[] custom-call(p0), custom_call_target="sum"\n}}\n'
     (buffer,) = sd.memory_report([table_of(("500.0KiB", "f32[1000,2]")), module]).buffers
     assert (buffer.kind, str(buffer.source)) == ("argument", named)
+
+
+def test_a_row_that_an_argument_or_an_operation_may_be_is_called_neither() -> None:
+    module = (
+        "HloModule m\n\nENTRY e {\n"
+        '  p = f32[1000,2]{0,1:T(2,128)} parameter(0), metadata={op_name="params"}\n'
+        "  c = f32[1000,2]{1,0:T(8,128)} copy(p)\n"
+        '  s = f32[1000,2]{1,0:T(8,128)} sine(c), metadata={op_name="jit(f)/sin"}\n'
+        '  ROOT r = f32[] custom-call(s), custom_call_target="sum"\n}\n'
+    )
+    (buffer,) = sd.memory_report([table_of(("500.0KiB", "f32[1000,2]")), module]).buffers
+    assert str(buffer.source) == "params or jit(f)/sin"
 
 
 def test_only_layouts_that_take_the_size_are_made(monkeypatch: pytest.MonkeyPatch) -> None:

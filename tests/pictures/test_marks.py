@@ -119,6 +119,22 @@ def test_shades_tell_shares() -> None:
     assert lines[6:] == ["a cell: 1 x 9 elements; differs: · none ░ up to 1/3 ▒ up to 2/3 ▓ most █ all"]
 
 
+@pytest.mark.parametrize(
+    ("shape", "wanted"),
+    [
+        ((5,), "1 element"),
+        ((1000,), "8 elements"),
+        ((5, 9), "1 x 1 elements"),
+        ((), "1 element"),
+        ((1, 5), "1 element"),
+    ],
+)
+def test_a_cell_of_one_element_has_one_element(shape, wanted) -> None:
+    map_ = drawn(shape, {})
+    assert f"a cell: {wanted}; differs:" in map_.text(200)
+    assert f">a cell: {wanted}<" in map_.svg()
+
+
 def test_one_flag_is_seen_at_every_width() -> None:
     map_ = drawn((4096, 8192), {0: 8, 1: 128}, flag=True)
     for width in (20, 80):

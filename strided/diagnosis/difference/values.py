@@ -188,7 +188,7 @@ def measured(a: Array, b: Array, tolerance: Tolerance) -> Measured:
 
 
 def _integers(a: Array, b: Array, tolerance: Tolerance) -> Measured:
-    if a.dtype != b.dtype or not is_builtin(a.dtype) or a.dtype.kind == "b":
+    if a.dtype != b.dtype:
         a, b = (each.astype(_UNSIGNED if each.dtype == _UNSIGNED else _SIGNED) for each in (a, b))
     steps, y = _apart(a, b), b
     relative = np.where(steps == 0, 0.0, steps / np.abs(y.astype(_DOUBLE)))

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import math
-import mmap
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -94,8 +93,8 @@ class Source:
 
     def release(self) -> None:
         """Give the pages of a large mapped file back."""
-        if self.file is not None and self.mapped is not None and self.mapped.mapping is not None:
-            self.mapped.mapping.madvise(mmap.MADV_DONTNEED)
+        if self.file is not None and self.mapped is not None:
+            self.mapped.release()
 
 
 def _word(kind: ElementType, width: int) -> np.dtype[Any]:
