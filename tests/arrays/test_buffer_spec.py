@@ -171,6 +171,14 @@ def test_views_know_whether_they_meet() -> None:
     assert same(a, values)
 
 
+def test_progressions_of_rows_meet_where_those_of_numpy_do() -> None:
+    a, values = made((40, 7))
+    assert not a[1:9:2].is_strided
+    rows = [slice(start, stop, step) for start in range(1, 6) for stop in (9, 31) for step in (2, 3, 4, 6, 9)]
+    for first, second in itertools.product(rows, rows):
+        assert np.shares_memory(a[first], a[second]) == np.shares_memory(values[first], values[second])
+
+
 def test_texts() -> None:
     a, _ = made((2, 2))
     assert repr(a) == "LayoutArray([[1, 2],\n             [3, 4]], dtype=uint8, uint8[2,2] in 128x4 tiles)"

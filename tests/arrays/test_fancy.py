@@ -337,6 +337,16 @@ def test_the_kernel_for_index_arrays_takes_packed_elements(text: str, bitorder: 
     check_taken_by_kernel(a, a.to_numpy())
 
 
+@pytest.mark.parametrize("entries", [3, 300])
+def test_entries_that_differ_from_line_to_line(entries: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fancy, "_LARGE_BYTES", 0)
+    values = np.random.default_rng(0).random((40, 300), np.float32)
+    a = sd.LayoutArray.from_numpy(values, "{0,1:T(8,128)}")
+    rows = np.random.default_rng(1).integers(-40, 40, (entries, 300))
+    for key in ((rows, np.arange(300)), (rows[:, :1], np.arange(300)), (rows[:, :40], np.arange(40))):
+        same_values(a[key], values[key])
+
+
 @pytest.mark.parametrize("rows", [65_536, 65_544], ids=["offsets below 2**32", "and above"])
 def test_offsets_beyond_31_bits(rows: int) -> None:
     shape = sd.parse_shape(f"u1[{rows},65536]{{1,0:E(1)}}")
@@ -347,3 +357,12 @@ def test_offsets_beyond_31_bits(rows: int) -> None:
     same_values(a[i, j], values[np.arange(3000), j])
     same_values(a.flat[i * 65_536 + j], values[np.arange(3000), j])
     same_values(a[:, ::-1][i, j], values[:, ::-1][np.arange(3000), j])
+
+
+@pytest.mark.parametrize("text", ["f32[60,300]{1,0:T(8,128)}", "u8[60,300]{0,1:T(6,10)(3,2)}"])
+@pytest.mark.parametrize("window", [np.s_[3:, 5:], np.s_[::3, 1::2], np.s_[7:50:2, ::-1]], ids=str)
+def test_the_kernel_for_index_arrays_takes_windows_out_of_step_with_tiles(text: str, window: Any) -> None:
+    shape = sd.parse_shape(text)
+    values = np.random.default_rng(0).integers(0, 99, shape.dimensions).astype(shape.dtype)
+    a = sd.LayoutArray.from_numpy(values, shape)
+    check_taken_by_kernel(a[window], values[window])

@@ -101,6 +101,20 @@ def test_runs_to_be_filled_are_few() -> None:
         assert min(part.run_bytes for part in runs) >= 128
 
 
+@pytest.mark.parametrize("at_once", [1, 24, 1 << 20])
+def test_padding_of_irregular_tiles_is_found_part_by_part(at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(padding, "_CHUNK_SLOTS", at_once)
+    shape = sd.parse_shape("s32[9,10]{1,0:T(2,3)(2,2)}")
+    assert shape.padding_maps is None
+    array = sd.LayoutArray(np.full(shape.buffer_byte_size, 1, np.uint8), shape)
+    array.fill_padding()
+    assert array.to_numpy().all()
+    assert np.count_nonzero(array.buffer.view(np.int32)) == 90
+    assert np.concatenate(list(padding.unused_slots(shape))).tolist() == [
+        offset for offset in range(shape.slots) if shape.index_at(offset) is None
+    ]
+
+
 def test_a_value_of_the_dtype() -> None:
     buffer = np.zeros(2048, np.uint8)
     array = sd.LayoutArray(buffer, "bf16[3,5]{1,0:T(8,128)(2,1)}")
@@ -135,8 +149,9 @@ def test_read_only_memory_is_refused_as_by_numpy() -> None:
     values.flags.writeable = False
     with pytest.raises(ValueError, match="assignment destination is read-only") as refused:
         values[...] = 0
-    for buffer in (bytes(2048), np.zeros(2048, np.uint8)):
-        array = sd.LayoutArray(buffer, "bf16[3,5]{1,0:T(8,128)(2,1)}")
+    padded, full = "bf16[3,5]{1,0:T(8,128)(2,1)}", "bf16[1024]{0}"  # in the latter there is nothing to fill
+    for buffer, text in ((bytes(2048), padded), (np.zeros(2048, np.uint8), padded), (bytes(2048), full)):
+        array = sd.LayoutArray(buffer, text)
         array.flags.writeable = False
         with pytest.raises(ValueError, match=str(refused.value)):
             array.fill_padding()

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 import strided as sd
 from strided.arrays.classify import element_at, view, view_at
 from strided.arrays.keys import normalise
+from strided.runtime import limits
 from tests.cases import Case, some_values
 from tests.checks import encoded, needs_numpy, outcome, random_layout, same_outcome, same_values, shape_of
 from tests.strategies import basic_keys, cases, keys
@@ -470,6 +471,9 @@ def test_a_class_in_place_of_a_type() -> None:
     assert type(a.view(np.ndarray)) is np.ndarray
     assert type(a.view(np.matrix)) is np.matrix
     same_values(a.view(np.ndarray), x)
+    for each in (a, x):
+        with pytest.raises(ValueError, match="Cannot specify output type twice"):
+            each.view(np.matrix, np.ndarray)
     with pytest.raises(BufferError, match="to_numpy"):
         pair(Case.parse("s16[3,5]{0,1:T(2,2)}"))[0].view(np.ndarray)
 
@@ -491,3 +495,16 @@ def test_as_many_axes_as_numpy_has() -> None:
     assert (np.asarray(a) == 5).all()
     with pytest.raises(IndexError, match="number of dimensions must be within"):
         a[None]
+
+
+@pytest.mark.parametrize("layout", ["{1,0:T(8,128)}", "{1,0:T(8,128)(2,1)}", "{0,1:T(4,8)}", "{1,0}"])
+@pytest.mark.parametrize("steps", [(1, 1), (3, 1), (3, 2), (3, 8), (4, 8), (1, 3)])
+def test_diagonals_of_views_with_steps(layout: str, steps: tuple[int, int]) -> None:
+    """Two coordinates follow one axis, by steps of their own: planned as well as by NumPy."""
+    values = np.arange(200 * 300, dtype=np.float32).reshape(200, 300)
+    window = np.s_[:: steps[0], :: steps[1]]
+    view, x = sd.LayoutArray.from_numpy(values, layout)[window], values[window]
+    with limits.replaced(small_elements=0, tiny_elements=0, compile_first=1):
+        for offset in (0, 1, 8, -8):
+            same_values(view.diagonal(offset), x.diagonal(offset))
+            same_values(view.diagonal(offset)[1::2], x.diagonal(offset)[1::2])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
 
@@ -68,6 +69,15 @@ def test_errors_are_one_or_two_lines(run: Run, dump: Path, arguments: tuple[str,
     assert words in err
     assert 1 <= err.count("\n") <= 2
     assert sorted(dump.parent.iterdir()) == before
+
+
+def test_an_error_of_the_system_that_names_no_file(run: Run, dump: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr(inspect, "statistics", fail)
+    code, _, err = run("show", dump, SHAPE)
+    assert (code, err) == (2, f"strided: {os.strerror(errno.EIO)}\n")
 
 
 @pytest.mark.parametrize(("told", "words"), [((), "the input ends too early"), (("x.bin is cut",), "x.bin is cut")])

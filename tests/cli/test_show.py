@@ -115,8 +115,9 @@ def test_forms_of_values(run: Run, dump: Path) -> None:
     np.testing.assert_array_equal(found["values"], expected().astype(float))
     assert run("show", dump, SHAPE, "--stats")[1] == "min -1  max 1  mean 0.029537  NaN 0  Inf 0\n"
     assert json.loads(run("show", dump, SHAPE, "--stats", "--json")[1])["max"] == 1
-    code, out, err = run("show", dump, SHAPE, "--csv", "--hex")
-    assert (code, out, "give one" in err) == (2, "", True)
+    for options in (("--csv", "--hex"), ("--csv", "--json"), ("--histogram", "--json"), ("--stats", "--csv")):
+        code, out, err = run("show", dump, SHAPE, *options)
+        assert (code, out, "give one" in err) == (2, "", True)
 
 
 @pytest.mark.parametrize(

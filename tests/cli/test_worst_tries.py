@@ -115,6 +115,7 @@ TRIES = {
     "arrays of two modules": (("ls", "two.txt"), "several programs, and no arrays: 'strided hlo --module N' lists the"),
     "too few modules": (("hlo", "two.txt", "--module", "2"), "there is no module 2: this text holds 2"),
     "a module of a folder": (("hlo", "folder", "--module", "0"), "a program of a folder is named, as in folder:NAME"),
+    "copies of a module of a folder": (("copies", "folder", "--module", "0"), "is named, as in folder:NAME"),
     "a module of a program": (("hlo", "folder:m", "--module", "0"), "a name says which: leave it out"),
     "a module of an array": (("explore", "x.npy", "--module", "0", "-o", "x.html"), "--module goes with one file"),
     "arrays of a log": (("ls", "log.txt"), "is about memory, and holds no arrays: 'strided memory' reads it"),

@@ -109,9 +109,18 @@ def test_padding_in_words() -> None:
     assert [part.expression for part in explain("s32[]{:T(128)}", ()).parts] == ["0 % 128"]
 
 
+def test_the_index_into_one_dimension_may_be_a_number() -> None:
+    assert explain("f32[3]", 2) == explain("f32[3]", [2])
+    with pytest.raises(IndexError, match=r"one integer for each dimension, not 1\.5"):
+        explain("f32[3]", 1.5)  # type: ignore[arg-type]
+
+
 def test_outside() -> None:
     with pytest.raises(IndexError, match="out of bounds"):
         explain("f32[3]", [3])
+    for bit in (-1, 8):
+        with pytest.raises(IndexError, match=f"byte 0, bit {bit} is outside a buffer of 12 bytes"):
+            explain_byte("f32[3]", 0, bit)
     with pytest.raises(IndexError, match="byte 12, bit 0 is outside a buffer of 12 bytes"):
         explain_byte("f32[3]", 12)
     with pytest.raises(sd.UnsupportedError, match="tuple"):
@@ -433,6 +442,13 @@ def test_a_shape_whose_values_cannot_be_read_is_described_with_a_caution(shape: 
 @pytest.mark.parametrize("shape", ["f32[3]", "s4[3]{0:E(4)}", "s4[3]{0:E(8)}", "pred[3]{0:E(1)}", "f32[?]", "token[]"])
 def test_other_shapes_are_described_without_a_caution_about_values(shape: str) -> None:
     assert "not read" not in describe(shape, width=200)
+
+
+@pytest.mark.parametrize(("last", "has_caution"), [("(2,2)", True), ("(2,3)", False)])
+def test_addresses_beyond_what_xla_allocates_are_told_of(last: str, has_caution: bool) -> None:
+    shape = sd.parse_shape(f"s32[9,10]{{1,0:T(2,3){last}}}")
+    words = f"addresses reach {shape.address_byte_size:,} bytes, further than XLA allocates"
+    assert (words in describe(shape, width=200)) is has_caution is (shape.address_byte_size > shape.byte_size)
 
 
 @pytest.mark.parametrize("shape", ["s8[0]", "s8[0,3]", "s8[3,0]", "f32[0,5]{0,1:T(2,128)}", "f32[2,0,3]"])

@@ -128,8 +128,12 @@ def test_other_spaces_and_pictures(run: Run, tmp_path: Path) -> None:
 
 def test_an_assertion_names_buffer_source_and_cure() -> None:
     sd.testing.assert_memory(MATMUL[:2], max_bytes=192_000, max_expansion=11)
-    with pytest.raises(AssertionError, match=r"192,000 bytes \(187.5KiB\), not 191,999"):
+    with pytest.raises(AssertionError, match=r"peak is at most 192,000 bytes \(187.5KiB\), not 191,999"):
         sd.testing.assert_memory(MATMUL[:2], max_bytes=191_999)
+    with pytest.raises(AssertionError, match=r"the peak is \d"):  # which the compiler's own trace tells
+        sd.testing.assert_memory(MEMORY / "traced.hlo.pb", max_bytes=1, space=1)
+    with pytest.raises(AssertionError, match=r"1 buffer expands more than 10 times\n"):
+        sd.testing.assert_memory(MATMUL[:2], max_expansion=10)
     with pytest.raises(AssertionError, match=r"2 buffers expand more than 10 times\n.*\n  layout: .*in_shardings"):
         sd.testing.assert_memory(sd.read_hlo(HLO), max_expansion=10)
     with pytest.raises(ValueError, match="nothing to assert"):

@@ -36,3 +36,19 @@ def test_slots_of_many_indices_stand_in_fewer_columns(rank: int, widest: int) ->
     for box in root.findall(f"{_SVG}rect"):
         rows[box.attrib["y"]] = rows.get(box.attrib["y"], 0) + 1
     assert max(rows.values()) == min(widest, 3**rank)
+
+
+def test_cells_of_padding_have_lines_alone() -> None:
+    drawn = ET.fromstring(svg("f32[3,5]{1,0:T(2,2)}"))
+    fills = [box.attrib["fill"] for box in drawn.findall(f"{_SVG}rect")]
+    assert fills.count("none") == 2 * (4 * 6 - 3 * 5)  # in the array and in its memory
+    assert all(fill == "none" or fill.startswith("#") for fill in fills)
+
+
+def test_an_array_without_padding_shows_none() -> None:
+    drawn = ET.fromstring(svg("f32[40,30]{1,0}"))
+    labels = [words.text for words in drawn.iter(f"{_SVG}text")]
+    shown = [*map(str, range(14)), "\u2026", "29"]
+    assert labels[: 2 * len(shown) + 1] == [*shown, "0", *shown]  # the columns, and the first row
+    assert labels[labels.index("299") + 1 :][: len(shown) + 2] == ["\u2026"] * (len(shown) + 1) + ["39"]
+    assert all(labels)

@@ -108,6 +108,10 @@ class TestContainers:
         files = {"cpu/cpu.cfs_quota_us": "-1", "cpu/cpu.cfs_period_us": "100000"}
         assert self.quota(tmp_path, "4:cpu:/\n", files) is None
 
+    def test_legacy_group_without_a_period(self, tmp_path: Path) -> None:
+        files = {"cpu/cpu.cfs_quota_us": "100000", "cpu/cpu.cfs_period_us": "0"}
+        assert self.quota(tmp_path, "4:cpu:/\n", files) is None
+
     @pytest.mark.parametrize("text", ["", "words", "1", "1 0", "max"])
     def test_unreadable_limits_are_none(self, tmp_path: Path, text: str) -> None:
         assert self.quota(tmp_path, "0::/\n\nnonsense\n", {"cpu.max": text}) is None

@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 import strided as sd
-from strided.transfer.bounds import holds_view, least_size, refuse_outside
+from strided.runtime import limits
+from strided.transfer.bounds import holds, holds_view, least_size, refuse_outside
+from strided.transfer.copy import fill
 from strided.transfer.region import Region, chunks
 from tests.regions import map_of, row_major
 
@@ -38,8 +40,21 @@ def test_an_irregular_view_is_refused_by_the_offset_of_its_last_element() -> Non
     assert (error.value.actual, error.value.needed) == (needed - 1, needed)
 
 
+@pytest.mark.parametrize("small_elements", [0, 100], ids=["by a plan", "by NumPy"])
+@pytest.mark.parametrize("base", [-1, 2])
+def test_nothing_is_filled_if_elements_lie_outside(base: int, small_elements: int) -> None:
+    found = region(32, base=base)
+    with limits.replaced(small_elements=small_elements, tiny_elements=small_elements, compile_first=1):
+        with pytest.raises(sd.BufferSizeError, match="the destination takes the bytes"):
+            fill(found, 0x101)
+        assert not found.buffer.any()
+        fill(found._replace(map=replace(found.map, base=1)), 0x101)
+    assert found.buffer.tolist() == [0] * 2 + [1] * 30
+
+
 def test_no_buffer_is_large_enough_for_what_begins_before_it() -> None:
     assert least_size((0, 7)) == 7
+    assert not holds(region(32), (-1, 7))
     assert least_size((-1, 7)) > 1 << 62
     assert least_size(None) > 1 << 62
 
