@@ -13,6 +13,7 @@ import pytest
 
 import strided as sd
 from strided.diagnosis.difference import Difference, diff, scan
+from strided.diagnosis.difference.result import Pattern
 from strided.dumps.sharded.assemble import assemble, shard
 from tests.thinned import thinned
 
@@ -408,3 +409,59 @@ def test_places_of_tiles_of_one_dimension() -> None:
         cut(y)[...] = 9
         found = diff(*(sd.LayoutArray.from_numpy(each, layout) for each in (a, y)))
         assert found.patterns[0].kind == kind, layout
+
+
+def named_pattern(pattern: Pattern) -> tuple[str, str]:
+    return pattern.kind, pattern.where
+
+
+@pytest.mark.parametrize(
+    ("narrow", "name"), [(ml_dtypes.bfloat16, "bf16"), (np.float16, "f16"), (ml_dtypes.float8_e5m2, "f8e5m2")]
+)
+def test_rounded_values(narrow: Any, name: str) -> None:
+    x = values_of(F32)
+    y = x.astype(narrow)
+    for b in (y, y.astype(np.float32)):
+        assert named_pattern(diff(x, b).patterns[0]) == ("rounded", name)
+
+
+def test_rounded_values_in_one_place() -> None:
+    def fault(x: Array) -> None:
+        x[8:16] = x[8:16].astype(ml_dtypes.bfloat16)
+
+    found = diff(*faulty("f32[40,384]{1,0:T(8,128)}", fault)).patterns[0]
+    assert named_pattern(found) == ("rounded", "bf16")
+    assert found.sentence.startswith("b is a rounded to bf16: this explains all ")
+
+
+@pytest.mark.parametrize("bits", [16, 13])
+def test_values_without_their_low_bits(bits: int) -> None:
+    x = values_of(F32)
+    y = (x.view(np.uint32) >> bits << bits).view(np.float32)
+    found = diff(x, y).patterns[0]
+    assert named_pattern(found) == ("rounded", f"{bits} low bits")
+    assert found.sentence.startswith(f"b is a without the low {bits} bits of each element")
+
+
+def test_zeros_and_whole_numbers_are_rounded_to_no_type() -> None:
+    x = values_of(F32)
+    for y in (np.zeros_like(x), np.where(np.arange(384) % 50, 0, x), np.round(x), np.nextafter(x, np.float32(9))):
+        assert all(pattern.kind != "rounded" for pattern in diff(x, y.astype(np.float32)).patterns)
+
+
+@pytest.mark.parametrize(
+    ("text", "grid"),
+    [
+        ("f32[40,384]{1,0:T(8,128)}", (1, 5, 3)),
+        ("f32[384,40]{0,1:T(8,128)}", (1, 5, 3)),
+        ("bf16[3,40,384]{2,1,0:T(8,128)(2,1)}", (3, 5, 3)),
+    ],
+)
+def test_tiles_in_another_order(text: str, grid: tuple[int, int, int]) -> None:
+    a = sd.LayoutArray.from_numpy(values_of(text), text)
+    tiles = np.frombuffer(a.buffer, np.uint8).reshape(*grid, -1)
+    b = sd.LayoutArray(np.ascontiguousarray(tiles.swapaxes(1, 2)).reshape(-1), text)
+    found = diff(a, b).patterns[0]
+    assert named_pattern(found) == ("tiles", "column by column")
+    assert found.sentence.startswith("the tiles of b are a's, column by column of their grid instead of row by row")
+    assert named_pattern(diff(b, a).patterns[0]) == ("tiles", "row by row")

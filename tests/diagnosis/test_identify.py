@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import mmap
+import re
 import tracemalloc
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,11 @@ def named(found: Identification) -> set[str]:
     """The best candidate's shape and its ties."""
     assert found.best is not None, str(found)
     return {str(shape) for shape in (found.best.shape, *found.best.ties)}
+
+
+def first(found: Identification) -> set[str]:
+    """The first candidate's shape and its ties, whether it is decided for or not."""
+    return {str(shape) for shape in (found.candidates[0].shape, *found.candidates[0].ties)}
 
 
 def without_layout(text: str) -> str:
@@ -234,8 +240,8 @@ def test_equal_values_beside_garbage_in_the_padding(text: str) -> None:
     raw = np.frombuffer(np.random.default_rng(1).bytes(sd.parse_shape(text).buffer_byte_size), np.uint8).copy()
     sd.LayoutArray(raw, text)[...] = 1
     found = identify(raw, without_layout(text))
-    assert text in named(found)
-    assert any("elements that were looked at hold" in sentence for sentence in found.best.evidence)  # type: ignore[union-attr]
+    assert text in first(found)
+    assert any("elements that were looked at hold" in sentence for sentence in found.candidates[0].evidence)
 
 
 @pytest.mark.parametrize("text", ["bf16[128,128]{1,0:T(8,128)(2,1)}", "f32[128,128]{1,0:T(8,128)}"])
@@ -243,6 +249,50 @@ def test_of_a_causal_mask_and_its_transpose_the_usual_one_is_named(text: str) ->
     """Both rest on the few pairs of a sample that lie across the diagonal: how many there are is chance."""
     raw, _ = buffer_of(text, lambda _, dimensions: np.tril(np.ones(dimensions)))
     assert text in named(identify(raw, without_layout(text)))
+
+
+def waves(dimensions: tuple[int, int], noise: float, seed: int) -> Any:
+    rows, columns = np.ogrid[: dimensions[0], : dimensions[1]]
+    return np.sin(rows / 9) * np.cos(columns / 17) + noise * np.random.default_rng(seed).normal(size=dimensions)
+
+
+def is_sure_of_another(raw: bytes, text: str, front: int = 0) -> bool:
+    """Whether one reading is decided for that is not a layout with so many bytes in front."""
+    found = identify(raw, without_layout(text))
+    return found.verdict == "likely" and (text not in named(found) or found.candidates[0].offset != front)
+
+
+@pytest.mark.parametrize("kind", ["pred", "u8"])
+@pytest.mark.parametrize("dimensions", ["17,40", "12,128", "24,100", "12,384"])
+def test_of_masks_none_but_the_right_layout_is_named(kind: str, dimensions: str) -> None:
+    """Their neighbours are much alike, and zeros of the padding are the smoothest rows of a mask."""
+    for layout in ("{1,0:T(8,128)(4,1)}", "{1,0:T(8,128)}", "{1,0}"):
+        text = f"{kind}[{dimensions}]{layout}"
+        for seed in range(2):
+            values = waves(sd.parse_shape(text).dimensions, 0.1, seed) > 0  # type: ignore[arg-type]
+            raw = sd.LayoutArray.from_numpy(values.astype(sd.parse_shape(text).dtype), text).buffer
+            assert not is_sure_of_another(raw.tobytes(), text), text
+
+
+@pytest.mark.parametrize("text", ["bf16[12,128]{1,0}", "f32[15,256]{1,0}", "s32[20,128]{1,0}"])
+def test_zeros_in_front_are_no_rows(text: str) -> None:
+    shape = sd.parse_shape(text)
+    values = (1000 * waves(shape.dimensions, 0.02, 1)).astype(shape.dtype)  # type: ignore[arg-type]
+    raw = bytes(1024) + values.tobytes()
+    assert not is_sure_of_another(raw, text, 1024)
+
+
+def test_small_integers_in_floats_are_not_swapped() -> None:
+    """With their bytes in reverse order they are subnormals, whose exponents differ even less."""
+    text = "f16[33,129]{1,0:T(8,128)(2,1)}"
+    values = np.random.default_rng(0).integers(0, 5, (33, 129)).astype(np.float16)
+    found = identify(sd.LayoutArray.from_numpy(values, text).buffer, without_layout(text))
+    assert (found.candidates[0].byteorder, text in first(found)) == ("little", True)
+
+
+def test_order_that_a_few_places_show_is_chance() -> None:
+    values = np.random.default_rng(587).random((10, 200)) < 0.05
+    assert identify(bytes(64) + values.T.tobytes(), "pred[10,200]").verdict == "tied"
 
 
 def test_lengths_of_rows_do_not_tell_which_rows_are_neighbours() -> None:
@@ -253,7 +303,7 @@ def test_lengths_of_rows_do_not_tell_which_rows_are_neighbours() -> None:
         values = (np.arange(96) < lengths).astype(np.int32)
         raw = np.frombuffer(np.random.default_rng(seed).bytes(8 * 64 * 128 * 4), np.uint8).copy()
         sd.LayoutArray(raw, text)[...] = values
-        assert text in named(identify(raw, without_layout(text)))
+        assert text in first(identify(raw, without_layout(text)))
 
 
 def test_counted_values_are_a_sequence_with_tiles_that_give_the_same_values() -> None:
@@ -269,7 +319,7 @@ def test_sequences_one_below_the_other_have_no_tiles_of_their_length() -> None:
     values = np.sin(rows % 64 / 40 + rows // 64) + np.sin(columns / 700)
     values = values + 0.05 * np.random.default_rng(0).normal(size=values.shape)
     array = sd.LayoutArray.from_numpy(values.astype(ml_dtypes.bfloat16), "{1,0:T(8,128)(2,1)}")
-    assert str(array.xla_shape) in named(identify(array.buffer, "bf16[16384,1024]"))
+    assert str(array.xla_shape) in first(identify(array.buffer, "bf16[16384,1024]"))
 
 
 @pytest.mark.parametrize("make", [weights, noise])
@@ -542,7 +592,7 @@ def test_a_claim_that_counted_values_cannot_refute_stands() -> None:
     found = identify(values.tobytes(), "f32[17,300]{0,1}")
     assert found.verdict == "likely"
     assert named(found) == {"f32[17,300]{0,1}"}
-    assert "as claimed; 1 other fits about as well" in str(found)
+    assert re.search(r"as\s+claimed;\s+\d+\s+others?\s+fits?\s+about\s+as\s+well", str(found))
 
 
 def test_pages_of_a_large_file_are_given_back_where_the_system_takes_them(

@@ -1,6 +1,6 @@
 """Whether b holds a's elements at other places: transposed, in another layout, moved, or exchanged within words.
 
-Or at the same places, with their bytes in reverse order.
+Or at the same places, with their bytes in reverse order, or rounded.
 
 Each hypothesis says where in a an element of b would come from. It is tried on a few mismatches, then on a sample of
 the whole array. A layout or a transposition is named only after all elements have been compared.
@@ -11,7 +11,9 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterator
+from typing import Any
 
+import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 
@@ -22,13 +24,15 @@ from strided.diagnosis.difference.places import LEAST_SHARE
 from strided.diagnosis.difference.result import Pattern, percent
 from strided.diagnosis.difference.scan import same_layout, scan
 from strided.diagnosis.difference.tally import Tally
-from strided.diagnosis.difference.values import Mask, Tolerance, are_equal
+from strided.diagnosis.difference.values import Mask, Tolerance, are_equal, common_dtype, converted, is_float
 from strided.errors import LayoutError, UnsupportedError
 from strided.layout import Layout, Shape, Tile
+from strided.layout.element_types import element_type_of_dtype
 from strided.tpu import default_layout
 from strided.wording import counted
 
 Numbers = npt.NDArray[np.int64]
+Values = npt.NDArray[Any]
 #: Where in a the elements at some indices come from, and which of these places exist.
 Source = Callable[[Points], tuple[Points, Mask]]
 
@@ -45,6 +49,10 @@ _WINDOW, _GRAMS = 1 << 13, (1, 16)
 _LINES = 8
 #: Hashes of numbers in turn are polynomials in this, the 64-bit prime of the FNV hash: an odd factor of mixed bits.
 _FNV_PRIME = np.uint64(0x100000001B3)
+#: Types that values are rounded to.
+_NARROWER = tuple(
+    map(np.dtype, (ml_dtypes.bfloat16, np.float16, np.float32, ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2))
+)
 #: Longer axes are searched by values, shorter ones by trying.
 _SHORT_AXIS = 8
 #: The tiles of TPUs: T(rows,128) with and without rows that share words, and those of one dimension.
@@ -82,10 +90,16 @@ class Rearrangements:
         counts = np.unique(patterns(self.probes[1][1]), axis=0, return_counts=True)[1]
         if counts.size < _LEAST_VALUES and (counts.size < 2 or counts.min() < _LEAST_OF_VALUE):
             return None
-        compared = self._transposed() or self._in_another_layout()
+        compared = self._narrowed() or self._transposed() or self._in_another_layout()
         if compared is not None or counts.size < _LEAST_VALUES:
             return compared
-        return self._byte_swapped() or self._moved() or self._moved_by_bytes() or self._exchanged()
+        return (
+            self._tiles_reordered()
+            or self._byte_swapped()
+            or self._moved()
+            or self._moved_by_bytes()
+            or self._exchanged()
+        )
 
     def _share(self, source: Source, probe: tuple[Points, npt.NDArray[np.generic]]) -> float:
         """The part of the elements at some indices that b has from where a hypothesis says."""
@@ -163,6 +177,71 @@ class Rearrangements:
                 sentence = f"b equals a if it is read as {instead[0]} instead of {instead[1]}"
                 return Pattern("layout", str(layout), 1.0, sentence)
         return None
+
+    # ---- tiles in another order -------------------------------------------------------------------------------------
+
+    def _tiles_reordered(self) -> Pattern | None:
+        """Whole tiles that were written column by column of their grid and are read row by row, or the other way."""
+        b = self.b.whole
+        if b is None or b.address_map.irregular or not b.layout.tiles:
+            return None
+        tile = b.layout.tiles[0].dimensions
+        if len(tile) != 2 or len(self.shape) < 2:
+            return None
+        columns, rows = (-(-self.shape[d] // n) for d, n in zip(b.layout.minor_to_major, reversed(tile), strict=False))
+        for down, across, words in ((rows, columns, "column by column"), (columns, rows, "row by row")):
+
+            def source(points: Points, down: int = down, across: int = across) -> tuple[Points, Mask]:
+                number, within = np.divmod(np.asarray(b.address_map.offset_of(points)), math.prod(tile))
+                plane, number = np.divmod(number, down * across)
+                origin = plane * down * across + number % down * across + number // down
+                index, exists = _at_slots(b.xla_shape, origin * math.prod(tile) + within)
+                return index, exists
+
+            if min(rows, columns) > 1 and (share := self._explains(source)):
+                instead = "row by row" if down == rows else "column by column"
+                sentence = f"the tiles of b are a's, {words} of their grid instead of {instead}{self._said(share)}"
+                return Pattern("tiles", words, share, sentence)
+        return None
+
+    # ---- rounded ----------------------------------------------------------------------------------------------------
+
+    def _narrowed(self) -> Pattern | None:
+        """Mismatches that are a's values as a narrower type has them: rounded, or with their low bits cut off."""
+        dtype = self.a.dtype
+        if not is_float(dtype) or dtype.kind == "c" or common_dtype(dtype, self.b.dtype) != dtype:
+            return None
+        found = [converted(values, dtype) for _, values in self.probes]
+        bits = [patterns(values) for values in found]
+        zeros = min(_low_zeros(bits[-1]), int(ml_dtypes.finfo(dtype).nmant))  # type: ignore[no-untyped-call]
+        if not zeros or 2 * np.count_nonzero(found[-1]) < found[-1].size:  # zeros may have come in any way
+            return None
+        for narrow in (t for t in _NARROWER if t.itemsize < dtype.itemsize):
+
+            def rounded(x: Values, narrow: np.dtype[Any] = narrow) -> Values:
+                return x.astype(narrow).astype(dtype)
+
+            if share := self._same_bits(bits, rounded):
+                name = element_type_of_dtype(narrow).name
+                return Pattern("rounded", name, share, f"b is a rounded to {name}{self._said(share)}")
+
+        def cut(x: Values) -> Values:
+            return (patterns(x) >> zeros << zeros).view(dtype)
+
+        if not (share := self._same_bits(bits, cut)):
+            return None
+        sentence = f"b is a without the low {counted(zeros, 'bit')} of each element{self._said(share)}"
+        return Pattern("rounded", counted(zeros, "low bit"), share, sentence)
+
+    def _same_bits(self, bits: list[npt.NDArray[Any]], change: Callable[[Values], Values]) -> float:
+        """The part of the mismatches that are changed elements of a, bit by bit; 0 if too few."""
+        share = 0.0
+        for (points, _), wanted in zip(self.probes, bits, strict=True):
+            with np.errstate(all="ignore"):
+                share = float(np.mean(patterns(change(self.a.at(points))) == wanted))
+            if share < LEAST_SHARE:
+                return 0.0
+        return share
 
     # ---- bytes in reverse order -------------------------------------------------------------------------------------
 
@@ -321,6 +400,18 @@ class Rearrangements:
         clipped = tuple(np.where(exists, i, 0) for i in origin)
         same = are_equal(self.a.at(points), self.b.at(clipped), self.tolerance)
         return float(np.count_nonzero(same & exists) / exists.size)
+
+
+def _low_zeros(bits: npt.NDArray[Any]) -> int:
+    """How many of the lowest bits are zero in nearly all patterns; 0 if all of them are.
+
+    >>> _low_zeros(np.array([8, 16, 24], np.uint16)), _low_zeros(np.array([1, 2], np.uint16))
+    (3, 0)
+    """
+    for count in range(8 * bits.dtype.itemsize - 1, 0, -1):
+        if np.mean(bits & bits.dtype.type((1 << count) - 1) == 0) >= LEAST_SHARE:
+            return count
+    return 0
 
 
 def _which_members(members: int, mask: int) -> str:

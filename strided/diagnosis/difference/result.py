@@ -47,11 +47,12 @@ class Pattern:
     ----------
     kind : str
         "element", "row", "column", "plane", "tile", "sublane", "lane", "half-word", "shard", "byte", "sign", "shift",
-        "swap", "transpose", "layout" or "everywhere".
+        "swap", "transpose", "layout", "tiles", "rounded" or "everywhere".
     where : str
         Of a place, the key that selects it, as between NumPy's brackets: ``"8:16, 128:256"``; of several places, with
         semicolons between them. Else which byte, how far b is moved, which members are exchanged ("bytes" if the bytes
-        of each element are reversed), the order of axes, or the layout.
+        of each element are reversed), the order of axes, or the layout; in which order b has a's tiles; the type that b
+        is rounded to, or how many low bits it lacks.
     share : float
         The part of the mismatches that it explains, 0 to 1.
     sentence : str

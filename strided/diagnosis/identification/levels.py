@@ -33,6 +33,8 @@ _LEAST_REST = 1e-3
 _PRIOR = 8
 #: Nats against levels that runs of rows share, and the least runs.
 _RUNS, _LEAST_RUNS = 20.0, 8
+#: Slots in turn that are taken to speak as one.
+_RUN = 16
 #: The most slots that count, so that they weigh about as much as neighbours do.
 _COUNTED = 4096
 #: Numbers of rows are counted, not sorted, up to so many for each slot.
@@ -109,6 +111,11 @@ class Slots:
         features = (magnitude,) if is_signed else (numbers, magnitude)
         ranked = tuple(Feature(_standard_ranks(each)) for each in features)
         return cls(at[kept], ranked, not len(extra) and len(at) * _SPARSE < held)
+
+    @property
+    def runs(self) -> Table:
+        """Which run of the buffer each slot lies in: those of one run are like each other, where values are smooth."""
+        return numbered(self.at // _RUN)[1] if len(self.at) else self.at
 
     def fits(self, reading: Reading, feature: int, groupings: Sequence[tuple[int, ...]]) -> list[Fit]:
         """What padding alone explains, and then the rows of each grouping, given by the axes that tell the row."""

@@ -29,6 +29,8 @@ Values: TypeAlias = npt.NDArray[Any]
 
 #: Of larger files elements are read one by one: a page that is mapped may bring its neighbours into memory.
 _MAPPED_BYTES = 1 << 28
+#: Elements along each axis of parts of an array that are taken to speak independently.
+_CELL = 4
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -124,12 +126,18 @@ def as_numbers(values: Values) -> npt.NDArray[np.float64]:
 
 @dataclass(frozen=True, slots=True)
 class Pairs:
-    """Neighbours along one axis: where they begin in the sample, their number, and how many of them are distinct."""
+    """Neighbours along one axis: where they begin in the sample, their number, and how many of them are distinct.
+
+    `cells` says in which of `number` small parts of the array each lies: neighbours of neighbours are much like them,
+    and in small arrays some are drawn many times, so that only different parts speak independently.
+    """
 
     axis: int
     start: int
     count: int
     distinct: int
+    cells: Table
+    number: int
 
     @property
     def ends(self) -> tuple[slice, slice]:
@@ -149,12 +157,15 @@ class Sample:
         One for each dimension: first `points` points in row-major order, then pairs: all first ends, then all others.
     points : int
     pairs : tuple of Pairs
+    chosen : tuple of int64 arrays
+        The indices of each dimension, in order, of which the points are all combinations.
     """
 
     dimensions: tuple[int, ...]
     index: tuple[Table, ...]
     points: int
     pairs: tuple[Pairs, ...]
+    chosen: tuple[Table, ...]
 
     @classmethod
     def of(cls, dimensions: Sequence[int], points: int, pairs: int) -> Sample:
@@ -162,7 +173,8 @@ class Sample:
         rng = np.random.default_rng(7)
         dimensions = tuple(dimensions)
         size = math.prod(dimensions)
-        columns = [_grid(_chosen(dimensions, points, rng))]
+        chosen = _chosen(dimensions, points, rng)
+        columns = [_grid(chosen)]
         placed, at = [], columns[0].shape[1]
         for axis, n in enumerate(dimensions):
             if n < 2:
@@ -173,9 +185,24 @@ class Sample:
             second = first.copy()
             second[axis] += 1
             columns += [first, second]
-            placed.append(Pairs(axis, at, count, min(count, size // n * (n - 1))))
+            cells, number = _cells(first, dimensions)
+            placed.append(Pairs(axis, at, count, min(count, size // n * (n - 1)), cells, number))
             at += 2 * count
-        return cls(dimensions, tuple(np.concatenate(columns, axis=1)), columns[0].shape[1], tuple(placed))
+        return cls(
+            dimensions, tuple(np.concatenate(columns, axis=1)), columns[0].shape[1], tuple(placed), tuple(chosen)
+        )
+
+
+def _cells(index: Table, dimensions: tuple[int, ...]) -> tuple[Table, int]:
+    """The number of the cell of `_CELL` elements along each axis that each index lies in, and how many cells there are.
+
+    >>> _cells(np.array([[0, 3, 4, 40]]), (41,))[0].tolist()
+    [0, 0, 1, 2]
+    """
+    found = np.zeros(index.shape[1], np.int64)
+    for row, n in zip(index, dimensions, strict=True):  # numbered after each axis, so that no number overflows
+        found = np.unique(found * (-(-n // _CELL)) + row // _CELL, return_inverse=True)[1]
+    return found, int(found.max(initial=-1)) + 1
 
 
 def _grid(chosen: Sequence[Table]) -> Table:

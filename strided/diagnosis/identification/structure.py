@@ -5,6 +5,7 @@ Where a layout is wrong, neighbours are strangers, rows have no levels of their 
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -47,7 +48,7 @@ class Structure:
     ----------
     evidence : tuple of Evidence
     terms : ndarray
-        What each pair of neighbours, or each slot, contributes, to tell how far sampling may be out.
+        What neighbours in each cell, or each run of slots, contribute, to tell how far sampling may be out.
     unlike : float
         What of the weight only says that padding is unlike values, in nats.
     smoothness : float
@@ -64,6 +65,16 @@ class Structure:
         """The weights of all evidence, in nats."""
         return sum(e.weight for e in self.evidence)
 
+    @property
+    def error(self) -> float:
+        """How far sampling may be out: a standard deviation, in nats."""
+        return math.sqrt(float((self.terms**2).sum()))
+
+    @property
+    def kind(self) -> str:
+        """What the weightiest evidence shows; nothing if there is none."""
+        return max(self.evidence, key=lambda e: e.weight).kind if self.evidence else ""
+
 
 def structure(
     values: npt.NDArray[Any], inside: npt.NDArray[np.bool_], sample: Sample, reading: Reading, slots: Slots | None
@@ -73,17 +84,20 @@ def structure(
     Scale is weighed with `slots`. Without, as of smooth values, it says nothing more: blocks of them look like rows.
     """
     numbers = as_numbers(values)
+    kept = inside & ~_empty_ends(numbers, inside, sample)
     own = numbers[: sample.points][inside[: sample.points]]
     is_signed = bool((own < 0).any())
     # Unsigned values may stand for others around a middle.
     magnitude = np.abs(numbers if is_signed or not len(own) else numbers - np.median(own))
     features = [ranks(numbers, inside, sample.points), ranks(magnitude, inside, sample.points)]
-    nears = [_continuity(u, inside, sample, k) for k, u in enumerate(features) if is_signed or not k]
+    nears = [_continuity(u, kept, sample, k) for k, u in enumerate(features) if is_signed or not k]
     near, pairs = max(nears, key=lambda found: found[0].weight)
     nothing = _NO_SCALE, np.zeros(0), 0.0
     scale, terms, unlike = nothing if slots is None else _scale(features, inside, sample, reading, slots)
     is_near = near.weight >= scale.weight
     found = [near if is_near else scale, _order(numbers, inside, sample)]
+    if slots is not None:
+        terms = np.bincount(slots.runs, terms).astype(np.float64)
     terms = np.concatenate([pairs * is_near, terms * (not is_near)])
     smoothness = near.weight / max(1, sum(pairs.count for pairs in sample.pairs))
     return Structure(tuple(e for e in found if e.weight > 0), terms, unlike * (not is_near), smoothness)
@@ -105,6 +119,36 @@ def ranks(numbers: Floats, inside: npt.NDArray[np.bool_], points: int) -> Floats
     return (below + np.where(reference[found] == numbers, equal[found], 0) / 2) / len(reference)
 
 
+def _empty_ends(numbers: Floats, inside: npt.NDArray[np.bool_], sample: Sample) -> npt.NDArray[np.bool_]:
+    """Which sampled elements lie in lines at the ends of an axis that hold nothing but zeros.
+
+    Zeros in front of an array, and those of its padding, are the smoothest rows of a reading that takes them for some.
+    A reading that leaves them out must not fall behind for it, so they tell nothing of neighbours.
+    """
+    found = np.zeros(len(numbers), np.bool_)
+    points = sample.points
+    if len(sample.dimensions) < 2 or not inside[:points].all():
+        return found
+    grid = numbers[:points].reshape([len(chosen) for chosen in sample.chosen])
+    left = [*sample.chosen]
+    changed = True
+    while changed:  # lines that end in others that are left out by now may be constant, too
+        changed = False
+        for axis, end in itertools.product(range(grid.ndim), (0, -1)):
+            lines = np.moveaxis(grid, axis, 0)
+            lines = (lines if end == 0 else lines[::-1]).reshape(lines.shape[0], -1)
+            count = int(np.argmax((lines != 0).any(axis=1)))  # 0 also if all are zero
+            if not count:
+                continue
+            changed = True
+            kept = slice(count, None) if end == 0 else slice(None, -count)
+            last = left[axis][count - 1 if end == 0 else -count]
+            found |= sample.index[axis] <= last if end == 0 else sample.index[axis] >= last
+            left[axis] = left[axis][kept]
+            grid = np.moveaxis(np.moveaxis(grid, axis, 0)[kept], 0, axis)
+    return found
+
+
 def _shuffled(u: Floats) -> Floats:
     """Differences of values drawn at random, one for each."""
     differences: Floats = np.abs(u - np.roll(u[_permutation(3, len(u))], 1))
@@ -120,9 +164,14 @@ def _permutation(seed: int, count: int) -> npt.NDArray[np.int64]:
 
 
 def _spread(shuffled: Floats) -> tuple[float, float]:
-    """The mean of such differences, and the mean of their logarithms beside it."""
+    """The mean of such differences, and the mean logarithm of those that are not 0 beside their own mean."""
     mean = float(shuffled.mean()) if len(shuffled) else 0.0
-    return mean, float(np.log(np.maximum(shuffled / mean, _FLOOR)).mean()) if mean else 0.0
+    apart = shuffled[shuffled > 0]
+    return mean, _mean_logarithm(apart / apart.mean()) if mean else 0.0
+
+
+def _mean_logarithm(differences: Floats) -> float:
+    return float(np.log(np.maximum(differences, _FLOOR)).mean())
 
 
 def _told(shuffled: Floats) -> float:
@@ -151,8 +200,10 @@ def _continuity(u: Floats, inside: npt.NDArray[np.bool_], sample: Sample, featur
             difference = np.abs(u[first] - u[second]) / mean
             kept = difference[held]
             near = max(float(kept.mean()), _FLOOR)
-            # Borders that stand out make the mean large beside the mean logarithm: a wrong layout shows them.
-            torn = max(0.0, math.log(near) - float(np.log(np.maximum(kept, _FLOOR)).mean()) + logs)
+            # Borders that stand out make the mean large beside the mean logarithm: a wrong layout shows them. Equal
+            # neighbours have none: where most are equal, as in masks, their share alone would tell of borders.
+            apart = kept[kept > 0]
+            torn = max(0.0, math.log(apart.mean()) + logs - _mean_logarithm(apart)) if len(apart) else 0.0
             gain = (-math.log(near) - 1 + near if near < 1 else 0.0) - torn
             weight = min(pairs.count, pairs.distinct) * held.mean() * told * gain
             total += weight
@@ -161,8 +212,8 @@ def _continuity(u: Floats, inside: npt.NDArray[np.bool_], sample: Sample, featur
                 term = np.where(held, (1 - near + (torn > 0)) * (1 - difference / near), 0.0)
                 if 2 * np.count_nonzero(kept) > len(kept):
                     term = np.clip(term, -_OUTLIER, _OUTLIER)
-            term *= math.sqrt(min(1.0, pairs.distinct / pairs.count) * told)
-        terms.append(term)
+            term *= min(1.0, pairs.distinct / pairs.count) * math.sqrt(told)
+        terms.append(np.bincount(pairs.cells, term, pairs.number))
     what = "neighbours" if feature == 0 else "magnitudes of neighbours"
     least = min((share for _, share in parts), default=1.0)
     shown = ", ".join(f"{share:.0%} along dimension {axis}" for axis, share in parts if share < 0.95 or share == least)

@@ -26,6 +26,8 @@ _TEXT = np.array([*range(9, 14), *range(32, 127)], np.float64)
 _COMMON = frozenset({"f32", "bf16", "f16", "s32", "s8", "u8", "pred", "u32", "s64", "f64"})
 #: Bits of exponents that names do not tell.
 _EXPONENT_BITS = {"f16": 5, "bf16": 8, "f32": 8, "c64": 8, "f64": 11, "c128": 11}
+#: Bits of each value that subnormals cost.
+_SUBNORMAL = 2.0
 #: Nats against any other type.
 _RARITY = 30.0
 
@@ -62,18 +64,27 @@ def _float_signs(values: npt.NDArray[Any], kind: ElementType) -> tuple[float, st
     nan, inf = int(np.isnan(numbers).sum()), int(np.isinf(numbers).sum())
     times = _times(values)
     finite = np.isfinite(numbers)
+    tiny = _SUBNORMAL * _subnormal(numbers[finite & (numbers != 0)], kind)
     held = numbers[finite & (numbers != 0) & (times <= _FILLING * len(numbers))]
     # One NaN over and over is a poison, or masks values; those of a wrong type have all sorts of payloads.
     strange = int(np.count_nonzero(~finite)) - int(times[~finite].max(initial=0))
     shown = f"NaN {nan:,}, Inf {inf:,}" if nan or inf else "no NaN, no Inf"
     if len(held) < 2:
-        return 0.0, f"type: {shown}"
+        return 0.0 - tiny, f"type: {shown}"
     exponents = np.frexp(held)[1]
     low, high = np.percentile(exponents, [1, 99]) - 1
     named = re.search(r"e(\d)m", kind.name)
     bits = int(named[1]) if named else _EXPONENT_BITS[kind.name]
-    saved = bits - _entropy(exponents) - 16 * strange / len(numbers) - abs(float(np.median(exponents))) / 32
+    saved = bits - _entropy(exponents) - 16 * strange / len(numbers) - abs(float(np.median(exponents))) / 32 - tiny
     return saved, f"type: 98% of the exponents lie from 2^{low:.0f} to 2^{high:.0f}; {shown}"
+
+
+def _subnormal(numbers: npt.NDArray[np.float64], kind: ElementType) -> float:
+    """The share of subnormal ones: small integers are, if the bytes of wide floats are read in the wrong order."""
+    if kind.name not in _EXPONENT_BITS or not len(numbers):
+        return 0.0
+    smallest = 2.0 ** (2 - (1 << _EXPONENT_BITS[kind.name] - 1))
+    return float((np.abs(numbers) < smallest).mean())
 
 
 def _times(values: npt.NDArray[Any]) -> npt.NDArray[np.int64]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from strided.diagnosis.identification.candidates import Reading, usualness
 from strided.diagnosis.identification.dimensions import MOST_UNKNOWN
@@ -15,9 +15,15 @@ from strided.diagnosis.identification.structure import Structure
 
 #: Nats by which the best reading must be ahead of the next one, and standard errors of sampling.
 _MARGIN, _DEVIATIONS = 12.0, 2.5
-#: The share of its order by which tiles narrower than lanes must be ahead of what the compiler gives a parameter:
-#: sequences that lie one below the other end at powers of two, where a wrong reading has the borders of its tiles.
-_AHEAD, _NARROW = 0.1, 128
+#: The share of its order by which tiles not as wide as lanes must be ahead of other layouts: sequences that lie one
+#: below the other end at powers of two, where a wrong reading has the borders of its tiles, and blocks look like rows.
+_AHEAD, _LANES = 0.25, 128
+#: What `usualness` gives row-major order, and tiles that the compiler gives no such rows.
+_ROW_MAJOR, _UNUSUAL = 2, 6
+#: The same for levels of rows, of which runs in another order have much the same.
+_SCALE = 0.03
+#: The same for readings of which one shows continuity and the other scale: their weights are hardly comparable.
+_OTHER_KIND = 0.5
 #: Nats of order, or of padding, without which nothing is decided: noise has less.
 _LEAST = 40.0
 #: How much more likely the more usual one of two readings is that are equally good otherwise, in nats.
@@ -55,8 +61,9 @@ class Judged:
 
     @property
     def telling(self) -> float:
-        """The evidence that noise does not have, in nats."""
-        return self.structure.weight - self.structure.unlike + self.padding.weight
+        """The evidence that noise does not have, in nats. Order that a few places of the sample show is chance."""
+        order = self.structure.weight - self.structure.unlike
+        return order * (self.structure.weight > _DEVIATIONS * self.structure.error) + self.padding.weight
 
     @property
     def sentences(self) -> tuple[str, ...]:
@@ -78,10 +85,11 @@ def decide(judged: Sequence[Judged], known: Known, limit: int) -> Identification
     if best.telling > _LEAST:
         rivals.sort(key=lambda members: _rank(members, known))
         if len(rivals) == 1:
-            verdict = "likely"
+            verdict = "tied" if _is_odd(best.reading) and not best.reading.is_exact else "likely"
         elif _rank(rivals[0], known) < _rank(rivals[1], known):
-            verdict = "likely"
             extra = (_preferred(rivals[0], known, len(rivals) - 1),)
+            if _may_be_preferred(rivals, groups[0], known):
+                verdict = "likely"
     ordered = [*rivals, *(g for g in groups if g not in rivals)]
     return Identification(_candidates(ordered, len(rivals), verdict, extra, known)[:limit], verdict)
 
@@ -96,6 +104,29 @@ def _are_alike(a: Sequence[Judged], b: Sequence[Judged]) -> bool:
         for g in (a, b)
     )
     return bool(one & other)
+
+
+def _may_be_preferred(rivals: Sequence[Sequence[Judged]], best: Sequence[Judged], known: Known) -> bool:
+    """Whether how usual the first of some readings is may decide for it.
+
+    It may if that one is the best anyway, or as good as the best but for chance: the order of a sequence that goes on
+    from row to row is as smooth in every other, and a square is as good as its mirror image. Beside a better reading,
+    what is usual is a guess; but a claim that nothing refutes is none.
+    """
+    first = rivals[0]
+    if _rank(first, known) < 0 or first is best or _are_alike(first, best):
+        return True
+    return any(_are_mirrored(one.reading, other.reading) for one in first for other in best)
+
+
+def _are_mirrored(a: Reading, b: Reading) -> bool:
+    """Whether two readings have the same elements in memory, of which axes of one size are called by other names."""
+    one, other = a.shape.layout, b.shape.layout
+    assert one is not None
+    assert other is not None
+    sizes = [[r.shape.dimensions[d] for d in layout.minor_to_major] for r, layout in ((a, one), (b, other))]
+    alike = replace(one, minor_to_major=other.minor_to_major) == other and sizes[0] == sizes[1]
+    return alike and (a.place, a.byteorder, a.bitorder) == (b.place, b.byteorder, b.bitorder)
 
 
 def _why_none(known: Known) -> str:
@@ -131,14 +162,22 @@ def usualness_of(reading: Reading, known: Known) -> float:
 def _tolerance(a: Judged, b: Judged) -> float:
     """How far apart two weights may be for neither to be decided for, in nats."""
     deviations = 1.0 if a.reading.shape == b.reading.shape else _DEVIATIONS
-    ahead = _AHEAD * a.structure.weight if _is_narrow(a.reading) and usualness(b.reading.shape) == 0 else 0.0
+    share = _AHEAD if _is_odd(a.reading) and not _is_odd(b.reading) else _SCALE * (a.structure.kind == "scale")
+    ahead = share * a.structure.weight
+    if {a.structure.kind, b.structure.kind} == {"continuity", "scale"}:
+        ahead = max(ahead, _OTHER_KIND * a.structure.weight)
     return max(_MARGIN, deviations * _error(a, b), ahead)
 
 
-def _is_narrow(reading: Reading) -> bool:
-    """Whether a reading has tiles that the compiler never gives a parameter of a TPU, narrower than its lanes."""
-    layout = reading.shape.layout
-    return layout is not None and bool(layout.tiles) and layout.tiles[0].dimensions[-1] < _NARROW
+def _is_odd(reading: Reading) -> bool:
+    """Whether a reading has tiles that the compiler never gives a parameter of a TPU: not as wide as its lanes.
+
+    Or other tiles that it does not give such rows, and the buffer lacks some of them.
+    """
+    layout, rare = reading.shape.layout, usualness(reading.shape)
+    assert layout is not None
+    has_lanes = not layout.tiles or layout.tiles[0].dimensions[-1] == _LANES
+    return (rare > _ROW_MAJOR and not has_lanes) or (reading.missing_bytes > 0 and rare >= _UNUSUAL)
 
 
 def _error(a: Judged, b: Judged) -> float:
