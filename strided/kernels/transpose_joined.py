@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from strided.kernels import SHORT_ROW_BYTES, lines_besides, simd_bytes
+from strided.kernels import SHORT_ROW_BYTES, simd_bytes
 from strided.kernels.compile import ZERO, part, separate
 from strided.kernels.held_run import begun_at, grown, written
 from strided.kernels.llvm import LINE, asks_near
@@ -18,6 +18,7 @@ from strided.kernels.transpose_squares import (
     asking,
     does_more,
     inside,
+    row_lines,
     sources_of,
     wanted_at,
 )
@@ -31,8 +32,6 @@ _MOST, _MOST_OF_WORDS = (768, 192) if _ZEN5 else (1 << 62, 1 << 62)
 #: first-level cache, which holds a dozen lines that begin at the same place of a page. But odd numbers of lines, up to
 #: so many bytes, take 0.5 to 0.9 of the time, as the ring writes pairs; so do pairs of lines of small elements.
 _FEW, _ODD_BYTES = (16, 5 * LINE) if _ZEN5 else (1 << 62, 0)
-
-_lines = part(lines_besides.row_lines)
 
 
 @separate
@@ -75,7 +74,7 @@ def evenly(table, count, step):
 @separate
 def prepare_run(width, rows, count, room):
     """Make the tables of `by_run` for `count` rows of the source, wherever they begin."""
-    side, lines = 64 // width, _lines(width)
+    side, lines = 64 // width, row_lines(width)
     whole = count // side
     for k in range(side):
         simd_bytes.put_item(room + TARGETS, k, count * width * k)

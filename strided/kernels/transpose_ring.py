@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from strided.kernels import lines_besides, simd_bytes
+from strided.kernels import simd_bytes
 from strided.kernels.compile import ZERO, part, separate
 from strided.kernels.held_run import move_end
 from strided.kernels.transpose_squares import (
@@ -16,14 +16,13 @@ from strided.kernels.transpose_squares import (
     does_more,
     inside,
     passes,
+    row_lines,
     sources_of,
     wanted_at,
 )
 
 _PAST = ZERO + 1  # the caches
 _NEITHER = ZERO, ZERO  # end of a row
-
-_lines = part(lines_besides.row_lines)
 
 
 @separate
@@ -37,7 +36,7 @@ def prepare_ring(width, p_pieces, room):
     for k in range(p_pieces[1]):
         rows = simd_bytes.cell(p_pieces[0], k, 2)
         most, least = max(most, rows), min(least, rows)
-    lines = ZERO + _lines(width)
+    lines = ZERO + row_lines(width)
     while 2 * lines * max(most, side) <= LAG:
         lines *= 2
     half = min(LAG // lines, max(2 * side, (least + side - 1) // side * side))
@@ -90,7 +89,7 @@ def by_ring(turn, suits, by_lines, width, ring, origin, goal, extent, after, lat
         own = goal[0], goal[1] + q * width, (room + KEPT) * keeps
         # What need not be written at once is written with what comes next, unless `by_lines` may do that: it reads what
         # is kept of all rows.
-        by_turns = count == lines * side and lines == _lines(width)
+        by_turns = count == lines * side and lines == row_lines(width)
         leaves = whole and by_turns and not straight and stop >= half
         for p in range(0, stop if leaves else stop + half, side):
             slot = (first + p) % (2 * half)

@@ -34,6 +34,7 @@ _SHORT = 192  # bytes of rows of which the first line is asked for with what lie
 NOTHING = (ZERO,) * 7  # that is asked for or written while a square is turned
 
 _asks_any = part(lines_besides.asks_any)
+row_lines = part(lines_besides.row_lines)
 
 
 @part

@@ -37,16 +37,20 @@ _SPACE = re.compile(BLANKS, re.DOTALL)
 _CLOSER = {"(": ")", "{": "}", "[": "]"}
 
 
-def _braces(depth: int) -> str:
-    """Braces around words, strings and flat lists, and around such braces up to `depth`."""
-    plain = r"""[^(){}\[\]"'/]*+"""
-    inner = rf"{STRING}|\[{plain}(?:(?:{STRING}|(?!)){plain})*+\]" + (f"|{_braces(depth - 1)}" if depth else "")
-    return rf"\{{{plain}(?:(?:{inner}|(?!)){plain})*+\}}"
+def brackets(depth: int, string: str = STRING, without: str = "", opening: str = "{") -> str:
+    """Brackets around words and strings, and around other braces and lists up to `depth`; `without` some characters.
+
+    >>> bool(re.fullmatch(brackets(2), '{a="}", b=[{}]}')), bool(re.fullmatch(brackets(1), "{[{}]}"))
+    (True, False)
+    """
+    plain = rf"""[^(){{}}\[\]"'/{without}]*+"""
+    inner = [string, *(brackets(depth - 1, string, without, each) for each in "{[" if depth)]
+    return rf"\{opening}{plain}(?:(?:{'|'.join(inner)}|(?!)){plain})*+\{_CLOSER[opening]}"
 
 
 #: The values of most attributes have no comments, and their brackets are counted by the expression.
 _WORD = rf"{STRING}|[\w%.\-:>]++"
-_SIMPLE_VALUE = rf"{_WORD}|{_braces(4)}"
+_SIMPLE_VALUE = rf"{_WORD}|{brackets(4)}"
 _WORD_ALONE = re.compile(_WORD, re.DOTALL)
 _ATTRIBUTE = re.compile(rf"{BLANKS},{BLANKS}([A-Za-z_][\w.\-]*+)\s*+={BLANKS}(?:({_SIMPLE_VALUE})(?=,|\Z))?", re.DOTALL)
 

@@ -26,7 +26,7 @@ from strided.dumps.hlo.module import Computation, Module
 from strided.dumps.hlo.names import rename
 from strided.dumps.hlo.operands import with_parameters
 from strided.dumps.hlo.statements import STATEMENT_START, LineGroups, opening_of
-from strided.dumps.hlo.text_header import TextHeader, is_readable, is_row, split_rows
+from strided.dumps.hlo.text_header import TextHeader, is_row, split_rows
 from strided.dumps.hlo.text_instruction import NAME
 from strided.dumps.source import BYTE_ORDER_MARK, split_lines
 from strided.errors import DumpError
@@ -113,8 +113,8 @@ class _ModuleReader:
         self.groups, self.lines, self.path, self.start = groups, groups.lines, path, start
         self.divided, self.may_fold = divided, may_fold
         self.name: str | None = None
-        self.attributes: dict[str, str] = {}
         self.tables: dict[str, list[str]] = {}
+        self.header = TextHeader({}, self.tables)
         self.single: Computation | None = None
         self.body = ComputationReader(groups, path)
 
@@ -200,12 +200,12 @@ class _ModuleReader:
         """Read the header in the lines from `position` to `end`; returns the next line, its own if it has a table."""
         self.name = header[1].removeprefix("%").removesuffix(":")
         repeated: list[str] = []
-        self.attributes, rest = read_attributes(text, header.end(), single_end, repeated)
+        attributes, rest = read_attributes(text, header.end(), single_end, repeated)
+        self.header = TextHeader(attributes, self.tables)
         for name in repeated:
             self.body.leave(position, f"a second {name}")
-        for name, text_of_value in self.attributes.items():
-            if not is_readable(name, text_of_value):
-                self.body.leave(position, f"no value of {name}: {text_of_value[:60]}")
+        for name, text_of_value in self.header.unreadable():
+            self.body.leave(position, f"no value of {name}: {text_of_value[:60]}")
         if heading := _HEADING.match(text, rest):
             start = text.rfind("\n", 0, heading.start(1)) + 1
             return self.groups.go_on(position + text.count("\n", 0, start), heading.start(1) - start)
@@ -225,8 +225,7 @@ class _ModuleReader:
                 words += ": instructions stand between 'ENTRY e {' and '}', but for a single one"
             raise DumpError(words, path=self.path, line=line + 1, column=column)
         entry = self.body.entry or self.body.computations[-1]
-        header = TextHeader(self.attributes, self.tables)
-        if self.body.entry is None and not _fits(header, entry):
+        if self.body.entry is None and not _fits(self.header, entry):
             words = "no computation is the one that entry_computation_layout tells of: the text ends before its ENTRY"
             raise DumpError(words, path=self.path, line=len(self.lines), column=len(self.lines[-1]) + 1)
         folded = (
@@ -237,7 +236,7 @@ class _ModuleReader:
         renamed = rename(sorted(self.body.computations, key=lambda one: one is not self.single))
         module = Module(
             f"module_{entry.name}" if self.name is None else self.name,
-            header,
+            self.header,
             [computation for computation in self.body.computations if computation not in folded],
             entry,
             renamed=renamed,
@@ -258,6 +257,6 @@ class _ModuleReader:
         self.body.unread, self.body.computations, self.body.entry = [], [], None
         self.body.check(found[-1])
         self.body.read_bodies(found[-1], 0)
-        self.name, self.attributes = BODY, {"is_scheduled": "true"}
+        self.name, self.header = BODY, TextHeader({"is_scheduled": "true"}, self.tables)
         self.single = self.body.keep(BODY, found, signature=f"ENTRY %{BODY}")
         return True

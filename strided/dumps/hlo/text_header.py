@@ -53,6 +53,8 @@ _FORMS = {
     "replica_count": re.compile("[0-9]{1,19}"),
     "num_partitions": re.compile("[0-9]{1,19}"),
 }
+#: Where those are that have parts.
+_PARTS = {"entry_computation_layout": "entry_layout", "input_output_alias": "aliases", "buffer_donor": "donors"}
 
 
 class TextHeader:
@@ -70,16 +72,16 @@ class TextHeader:
             integer(attributes.get(name, "1")) or 1 for name in ("replica_count", "num_partitions")
         )
 
-    @property
+    @lazy
     def entry_layout(self) -> EntryLayout | None:
         text = self.attributes.get("entry_computation_layout")
         return None if text is None else entry_layout(text)
 
-    @property
+    @lazy
     def aliases(self) -> tuple[Alias, ...]:
         return aliases(self.attributes.get("input_output_alias", ""))
 
-    @property
+    @lazy
     def donors(self) -> tuple[Donor, ...]:
         return donors(self.attributes.get("buffer_donor", ""))
 
@@ -91,20 +93,20 @@ class TextHeader:
     def tables(self) -> SourceTables:
         return source_tables(self._tables)
 
+    def unreadable(self) -> Iterator[tuple[str, str]]:
+        """The attributes whose text tells nothing, of those that are more than text: the name, and the text.
 
-def is_readable(name: str, text: str) -> bool:
-    """Whether a text can be the value of an attribute, if it is one of those that are more than text.
-
-    >>> is_readable("is_scheduled", "true"), is_readable("is_scheduled", "treu"), is_readable("other", "x")
-    (True, False, True)
-    """
-    if name in _FORMS:
-        return _FORMS[name].fullmatch(text) is not None
-    reader = {"entry_computation_layout": entry_layout, "input_output_alias": aliases, "buffer_donor": donors}.get(name)
-    try:
-        return reader is None or reader(text) is not None
-    except DumpError:
-        return False
+        >>> list(TextHeader({"is_scheduled": "treu", "replica_count": "2", "other": "x"}, {}).unreadable())
+        [('is_scheduled', 'treu')]
+        """
+        for name, text in self.attributes.items():
+            if name in _FORMS and not _FORMS[name].fullmatch(text):
+                yield name, text
+            elif name in _PARTS:
+                try:
+                    getattr(self, _PARTS[name])  # which is kept
+                except DumpError:
+                    yield name, text
 
 
 def entry_layout(text: str) -> EntryLayout:

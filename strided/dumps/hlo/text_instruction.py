@@ -12,6 +12,7 @@ from strided.dumps.hlo.instruction import ComputationLike, Instruction
 from strided.dumps.hlo.lexer import (
     Gatherer,
     attributes_end,
+    brackets,
     closing,
     inside,
     integer,
@@ -58,19 +59,9 @@ _PLAIN = re.compile(
     rf"\(((?:%?{_VALUE}(?:, %?{_VALUE}|(?!))*+|(?!))?+)\)(?=,|\Z)"
 )
 
-
-def _plain_value(depth: int, opening: str = r"\{", closing: str = r"\}") -> str:
-    """Brackets around words, strings and lists, and around others of these up to `depth`."""
-    plain = r"""[^(){}\[\]"'/%]*+"""
-    inner = [_PLAIN_STRING]
-    if depth:
-        inner += [_plain_value(depth - 1), _plain_value(depth - 1, r"\[", r"\]")]
-    return rf"{opening}{plain}(?:(?:{'|'.join(inner)}|(?!)){plain})*+{closing}"
-
-
 #: In no string or bracket another instruction may seem to begin.
 _PLAIN_STRING = r'"[^"\\%]*+(?:\\[^%][^"\\%]*+|(?!))*+"'
-_PLAIN_VALUE = rf"{_PLAIN_STRING}|[A-Za-z0-9_%.\-:>]++|{_plain_value(3)}"
+_PLAIN_VALUE = rf"{_PLAIN_STRING}|[A-Za-z0-9_%.\-:>]++|{brackets(3, _PLAIN_STRING, without='%')}"
 #: The attributes of a plain line, to its end, which announces nothing more.
 _PLAIN_ATTRIBUTES = re.compile(
     rf'(?:, [A-Za-z_][A-Za-z0-9_]*+=(?:{_PLAIN_VALUE})(?=,|\Z)|(?!))*+(?<!ROOT)(?<=[A-Za-z0-9)}}\]"])\Z', re.DOTALL
