@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from strided.diagnosis.difference.causes.find import causes_of
 from strided.diagnosis.difference.operands import Operand, operand_of
-from strided.diagnosis.difference.places import places
-from strided.diagnosis.difference.rearranged import LEAST_MISMATCHES, Rearrangements
+from strided.diagnosis.difference.places import extent, places
 from strided.diagnosis.difference.result import Bin, Difference, Mismatch, Pattern, percent
 from strided.diagnosis.difference.scan import Progress, scan
 from strided.diagnosis.difference.tally import Tally
@@ -132,19 +132,22 @@ def _mismatches(a: Operand, b: Operand, tally: Tally) -> tuple[Mismatch, ...]:
 
 def _patterns(a: Operand, b: Operand, tolerance: Tolerance, tally: Tally) -> list[Pattern]:
     """What the mismatches have in common, the most telling first."""
-    is_many = tally.count >= LEAST_MISMATCHES and tally.shape
-    rearranged = Rearrangements(a, b, tolerance, tally).found() if is_many else None
+    cause, common = causes_of(a, b, tolerance, tally)
     where = places(a, b, tally)
-    found = [*([] if rearranged is None else [rearranged]), *where, *_of_bits(a, tally)]
+    found = [*_known(cause), *where, *_known(common), *_of_bits(a, tally)]
     total = math.prod(tally.shape)
     if not found and tally.count <= _FEW:
-        found = _elements(tally)
-    elif not where and (not found or tally.count >= _EVERYWHERE * total):
+        return _elements(tally)
+    if not where and (not found or tally.count >= _EVERYWHERE * total):
         text = "the mismatches are scattered over the array, in no known pattern"
         if tally.count >= _EVERYWHERE * total:
             text = f"{'all' if tally.count == total else 'nearly all'} elements differ"
-        found.append(Pattern("everywhere", "...", 1.0, text))
+        found += _known(extent(tally)) or [Pattern("everywhere", "...", 1.0, text)]
     return found
+
+
+def _known(pattern: Pattern | None) -> list[Pattern]:
+    return [] if pattern is None else [pattern]
 
 
 def _elements(tally: Tally) -> list[Pattern]:

@@ -20,7 +20,7 @@ from strided.escape import visible
 from strided.files.magic import NPY_MAGIC
 from strided.files.regular import open_regular
 from strided.io.npy import mappable_shape_of_npy, read_npy_header
-from strided.layout import AnyShape, Shape
+from strided.layout import AnyShape, Layout, Shape
 from strided.layout.element_types import element_type_of_dtype
 
 #: Indices of some elements: one array for each axis.
@@ -101,9 +101,20 @@ def operand_of(given: Any, name: str) -> Operand:
         return Chunks(given, name)
     values = np.asarray(given)
     element_type = element_type_of_dtype(values.dtype).name
-    if values.flags.c_contiguous and values.dtype.isnative:
-        return Wrapped(LayoutArray(values.reshape(-1), Shape(element_type, values.shape)), name)
+    axes = _major_to_minor(values)
+    dense = values.transpose(axes)
+    if dense.flags.c_contiguous and values.dtype.isnative:
+        shape = Shape(element_type, values.shape, Layout(axes[::-1]))
+        return Wrapped(LayoutArray(dense.reshape(-1), shape), name)
     return Plain(values, name)
+
+
+def _major_to_minor(values: Array) -> tuple[int, ...]:
+    """The axes of an ndarray, from the longest stride to the shortest: in this order it may be contiguous."""
+    axes = range(values.ndim)
+    if values.flags.c_contiguous:  # whatever the strides of axes of one index
+        return tuple(axes)
+    return tuple(sorted(axes, key=lambda k: values.strides[k], reverse=True))
 
 
 def _mapped(path: str | os.PathLike[str], shape: str | AnyShape | None) -> LayoutArray:
@@ -151,7 +162,7 @@ def _name_of(path: str) -> str:
 
 
 class Plain(Operand):
-    """An ndarray of other strides, or of the other byte order."""
+    """An ndarray with gaps or negative strides, or of the other byte order."""
 
     def byte_of(self, index: tuple[int, ...]) -> int:
         """Counted from the first element, so negative where strides are."""

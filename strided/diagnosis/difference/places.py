@@ -31,6 +31,8 @@ _MOST_NAMED, _LEAST_EACH = 8, 4
 _SAMPLE, _LIKELY_SHARE = 4096, 0.8
 #: Elements in which the members of words are looked at: they repeat with tiles, which are shorter.
 _SAMPLE_OF_WORDS = 1 << 16
+#: A box that is more of the array is not worth a name.
+_MOST_OF_ARRAY = 0.95
 #: Bits by which chance must be excluded, unless half of the place's elements differ.
 _LEAST_BITS = 10.0
 
@@ -137,6 +139,32 @@ def places(a: Operand, b: Operand, tally: Tally) -> list[Pattern]:
     best = sorted(found, key=lambda each: -each[0])[:1]
     shards = [each for each in found if each[1].kind == "shard" and each not in best]
     return [pattern for _, pattern in best + shards]
+
+
+def extent(tally: Tally) -> Pattern | None:
+    """The box outside which nothing differs, if it is smaller than the array and at least half of it differs.
+
+    Such a box is what remains of an old file, or of a copy that ended early.
+    """
+    box = [_spanned(tally.per_axis.get(axis), n) for axis, n in enumerate(tally.shape)]
+    size, total = math.prod(own.size for own in box), math.prod(tally.shape)
+    if size > _MOST_OF_ARRAY * total or 2 * tally.count < size:
+        return None
+    chosen = math.prod(n * (n + 1) // 2 for n in tally.shape)
+    if tally.count * math.log2(total / size) - math.log2(chosen) < _LEAST_BITS:
+        return None
+    text = f"all {tally.count:,} mismatches lie in {_in_words(box)}"
+    if tally.count == size:
+        text += "; every element there differs"
+    return Pattern("box", _key(box, tally.shape), 1.0, text)
+
+
+def _spanned(counts: Numbers | None, size: int) -> _Stretches:
+    """The indices from the first one with a mismatch to the last one; all of them if mismatches were not counted."""
+    if counts is None:
+        return _Stretches(0, size, size, size)
+    first, last = np.flatnonzero(counts)[[0, -1]].tolist()
+    return _Stretches(first, last + 1 - first, size, last + 1)
 
 
 def _element(a: Operand, b: Operand, tally: Tally) -> Pattern:

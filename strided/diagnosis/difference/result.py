@@ -46,13 +46,14 @@ class Pattern:
     Attributes
     ----------
     kind : str
-        "element", "row", "column", "plane", "tile", "sublane", "lane", "half-word", "shard", "byte", "sign", "shift",
-        "swap", "transpose", "layout", "tiles", "rounded" or "everywhere".
+        "element", "row", "column", "plane", "tile", "sublane", "lane", "half-word", "shard", "box", "byte", "sign",
+        "offset", "scale", "shift", "swap", "transpose", "layout", "tiles", "type", "rounded" or "everywhere".
     where : str
         Of a place, the key that selects it, as between NumPy's brackets: ``"8:16, 128:256"``; of several places, with
         semicolons between them. Else which byte, how far b is moved, which members are exchanged ("bytes" if the bytes
-        of each element are reversed), the order of axes, or the layout; in which order b has a's tiles; the type that b
-        is rounded to, or how many low bits it lacks.
+        of each element are reversed), the order of axes, or the layout; in which order b has a's tiles; the type as
+        which b's bits are read; the type or how many significant bits b is rounded to, or how many low bits it lacks;
+        what is added to a, or by what it is multiplied.
     share : float
         The part of the mismatches that it explains, 0 to 1.
     sentence : str

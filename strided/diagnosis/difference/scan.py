@@ -50,13 +50,10 @@ _RELEASED_BYTES = 1 << 26
 _PART_ELEMENTS = 1 << 14
 
 
-def same_layout(a: Operand, b: Operand) -> bool:
+def same_layout(x: LayoutArray, y: LayoutArray) -> bool:
     """Whether equal elements of two buffers lie at equal bytes."""
-    x, y = a.whole, b.whole
     return (
-        x is not None
-        and y is not None
-        and x.dtype == y.dtype
+        x.dtype == y.dtype
         and x.address_map == y.address_map
         and x._memory.bits == y._memory.bits
         and (x._memory.bits >= 8 or x.bitorder == y.bitorder)
@@ -73,9 +70,7 @@ def scan(
     if not math.prod(shape):
         return tally
     work = _Scan(a, b, tolerance, tally, progress, until)
-    if same_layout(a, b):
-        assert a.whole is not None
-        assert b.whole is not None
+    if a.whole is not None and b.whole is not None and same_layout(a.whole, b.whole):
         chunks, tally.padding_bytes = _unequal_chunks(a.whole, b.whole, work)
         if not work.skips_same_bits:
             chunks[:] = True  # equal bits may be NaN

@@ -1,0 +1,1 @@
+"""b holds a's elements at the same places, as other values."""

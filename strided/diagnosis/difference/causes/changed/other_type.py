@@ -1,0 +1,33 @@
+"""b has a's bits as values of another type of the same width, such as u8 as s8, or bf16 as f16."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from strided.diagnosis.bit_patterns import patterns
+from strided.diagnosis.difference.causes.evidence import Evidence, Probe, Values, share_of
+from strided.diagnosis.difference.result import Pattern
+from strided.layout.element_types import element_type_of_dtype
+
+
+def other_type(evidence: Evidence) -> Pattern | None:
+    """The type in which bits were read that explain all mismatches."""
+    a, b = (element_type_of_dtype(each.dtype) for each in (evidence.a, evidence.b))
+    if a == b or a.bits != b.bits:
+        return None
+
+    def test(probe: Probe) -> float:
+        return share_of(_bits(evidence.a.at(probe.points), a.bits) == _bits(probe.values, b.bits))
+
+    if (share := evidence.share_of_mismatches(test)) < 1:
+        return None
+    sentence = f"b has the bits of a, read as {b.name} instead of {a.name}{evidence.said(share)}"
+    return Pattern("type", b.name, share, sentence)
+
+
+def _bits(values: Values, width: int) -> Values:
+    """The bits of each value, without those that fill the byte of a narrow one."""
+    native = np.ascontiguousarray(values.astype(values.dtype.newbyteorder("="), copy=False))
+    found = patterns(native)
+    own: Values = found & found.dtype.type((1 << min(width, 8 * found.itemsize)) - 1)
+    return own

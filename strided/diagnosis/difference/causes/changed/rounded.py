@@ -1,0 +1,100 @@
+"""b has a's values as a narrower type has them: rounded, or with their low bits cut off."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import numpy.typing as npt
+
+from strided.diagnosis.bit_patterns import patterns
+from strided.diagnosis.difference.causes.evidence import Evidence, Probe, Test, Values
+from strided.diagnosis.difference.places import LEAST_SHARE
+from strided.diagnosis.difference.result import Pattern
+from strided.diagnosis.difference.values import common_dtype, converted, is_float
+from strided.layout.element_types import element_type_of_dtype
+from strided.wording import counted
+
+#: Types that values are rounded to.
+_NARROWER = tuple(
+    map(np.dtype, (ml_dtypes.bfloat16, np.float16, np.float32, ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2))
+)
+#: The low bits of f32 that tf32 lacks: it has the bits of f16 and the range of f32.
+_ZEROS_OF_TF32 = 13
+
+
+def rounded(evidence: Evidence) -> Pattern | None:
+    """The type or the bits to which values are rounded, or how many low bits they lack: what explains the most."""
+    dtype = evidence.a.dtype
+    if not is_float(dtype) or dtype.kind == "c" or common_dtype(dtype, evidence.b.dtype) != dtype:
+        return None
+    found = converted(evidence.every.values, dtype)
+    zeros = min(_low_zeros(patterns(found)), int(ml_dtypes.finfo(dtype).nmant))  # type: ignore[no-untyped-call]
+    if not zeros or 2 * np.count_nonzero(found) < found.size:  # zeros may have come in any way
+        return None
+    best: Pattern | None = None
+    for where, words, change in _changes(dtype, zeros):
+        share = evidence.share_of_mismatches(_same_bits(evidence, change))
+        if share and (best is None or share > best.share):
+            best = Pattern("rounded", where, share, f"b is a {words}{evidence.said(share)}")
+        if share == 1:
+            break
+    return best
+
+
+def _changes(dtype: np.dtype[Any], zeros: int) -> Iterator[tuple[str, str, Callable[[Values], Values]]]:
+    """Ways to lose low bits, for programs, for people, and as functions; of those that explain as much, the first."""
+    for narrow in (t for t in _NARROWER if t.itemsize < dtype.itemsize):
+        name = element_type_of_dtype(narrow).name
+        yield name, f"rounded to {name}", _rounding(narrow)
+    cut = counted(zeros, "low bit")
+    yield cut, f"without the low {counted(zeros, 'bit')} of each element", _cutting(zeros)
+    kept = counted(int(ml_dtypes.finfo(dtype).nmant) + 1 - zeros, "significant bit")  # type: ignore[no-untyped-call]
+    as_tf32 = ", as tf32 has" if dtype == np.float32 and zeros == _ZEROS_OF_TF32 else ""
+    yield kept, f"rounded to {kept}{as_tf32}", _rounding_bits(zeros)
+
+
+def _rounding(narrow: np.dtype[Any]) -> Callable[[Values], Values]:
+    return lambda x: x.astype(narrow).astype(x.dtype)
+
+
+def _cutting(bits: int) -> Callable[[Values], Values]:
+    return lambda x: (patterns(x) >> bits << bits).view(x.dtype)
+
+
+def _rounding_bits(bits: int) -> Callable[[Values], Values]:
+    """To the nearest value without so many low bits, halves to even."""
+
+    def change(x: Values) -> Values:
+        own = patterns(x)
+        one = own.dtype.type(1)
+        nearest: Values = (own + ((one << (bits - 1)) - one) + (own >> bits & one)) >> bits << bits
+        return nearest.view(x.dtype)
+
+    return change
+
+
+def _same_bits(evidence: Evidence, change: Callable[[Values], Values]) -> Test:
+    """The hypothesis that b has changed elements of a, bit by bit."""
+
+    def test(probe: Probe) -> float:
+        values = evidence.a.at(probe.points)
+        with np.errstate(all="ignore"):
+            changed = change(values)
+        return float(np.mean(patterns(changed) == patterns(converted(probe.values, values.dtype))))
+
+    return test
+
+
+def _low_zeros(bits: npt.NDArray[Any]) -> int:
+    """How many of the lowest bits are zero in nearly all patterns; 0 if all of them are.
+
+    >>> _low_zeros(np.array([8, 16, 24], np.uint16)), _low_zeros(np.array([1, 2], np.uint16))
+    (3, 0)
+    """
+    for count in range(8 * bits.dtype.itemsize - 1, 0, -1):
+        if np.mean(bits & bits.dtype.type((1 << count) - 1) == 0) >= LEAST_SHARE:
+            return count
+    return 0

@@ -1,0 +1,132 @@
+"""The elements on which a hypothesis is tried: few mismatches at first, which end most of them, then more.
+
+A hypothesis about single elements is a `Test`. One about the whole array must also hold for elements that happen to be
+equal.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from strided.diagnosis.bit_patterns import patterns
+from strided.diagnosis.difference.operands import Operand, Points
+from strided.diagnosis.difference.places import LEAST_SHARE
+from strided.diagnosis.difference.result import percent
+from strided.diagnosis.difference.tally import Tally
+from strided.diagnosis.difference.values import Mask, Tolerance, are_equal
+
+Values = npt.NDArray[Any]
+#: Where in a the elements at some indices come from, and which of these places exist.
+Source = Callable[[Points], tuple[Points, Mask]]
+
+#: Mismatches on which a hypothesis is tried at first, and those on which it is tried then.
+_FEW, _SAMPLE = 64, 4096
+
+
+class Probe(NamedTuple):
+    """Some indices, and b's values there."""
+
+    points: Points
+    values: Values
+
+
+#: The part of some elements that a hypothesis explains.
+Test = Callable[[Probe], float]
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """Two arrays that differ, of rank 1 or more, and some of their elements.
+
+    Attributes
+    ----------
+    a, b : Operand
+    tolerance : Tolerance
+    tally : Tally
+    few, some, every : Probe
+        Mismatches, each a part of the next one; `every` has all that the tally kept.
+    anywhere : Probe
+        Elements of the whole array, whether they differ or not.
+    """
+
+    a: Operand
+    b: Operand
+    tolerance: Tolerance
+    tally: Tally
+    few: Probe
+    some: Probe
+    every: Probe
+    anywhere: Probe
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.tally.shape
+
+    def share_of_mismatches(self, test: Test) -> float:
+        """The part of the mismatches that a hypothesis about them alone explains; 0 if too few."""
+        return _share((self.few, self.some, self.every), test)
+
+    def share_in_whole_array(self, test: Test) -> float:
+        """The part of the mismatches that a hypothesis about the whole array explains; 0 if too few."""
+        return _share((self.few, self.some, self.anywhere, self.every), test)
+
+    def moved(self, source: Source) -> Test:
+        """The hypothesis that b has its elements from some places of a."""
+
+        def test(probe: Probe) -> float:
+            origin, exists = source(probe.points)
+            same = are_equal(self.a.at(clipped(origin, exists)), probe.values, self.tolerance)
+            return share_of(same & exists)
+
+        return test
+
+    def said(self, share: float) -> str:
+        """How much a hypothesis explains, for the end of a sentence."""
+        if share == 1 and not self.tally.level:
+            return f": this explains all {self.tally.count:,} mismatches"
+        tried = "" if not self.tally.level else f" of {self.tally.places.size:,} that were tried"
+        return f": this explains {percent(share)} of the mismatches{tried}"
+
+    def value_counts(self) -> npt.NDArray[np.int64]:
+        """How often each distinct value of b occurs among some mismatches."""
+        return np.unique(patterns(self.some.values), axis=0, return_counts=True)[1]
+
+
+def evidence_of(a: Operand, b: Operand, tolerance: Tolerance, tally: Tally) -> Evidence:
+    """The evidence that a pass over two arrays leaves."""
+    rng = np.random.default_rng(0)
+    some = tally.points(rng.permutation(tally.places)[:_SAMPLE])
+    anywhere = tally.points(rng.integers(0, math.prod(tally.shape), _SAMPLE))
+    samples = (first(some), some, tally.points(tally.places), anywhere)
+    return Evidence(a, b, tolerance, tally, *(Probe(points, b.at(points)) for points in samples))
+
+
+def first(points: Points) -> Points:
+    """The first few of some indices."""
+    return tuple(i[:_FEW] for i in points)
+
+
+def clipped(points: Points, exists: Mask) -> Points:
+    """Indices that may be read: 0 for those that do not exist."""
+    return tuple(np.where(exists, i, 0) for i in points)
+
+
+def share_of(mask: Mask) -> float:
+    """The part of a mask that is true."""
+    return float(np.count_nonzero(mask) / mask.size)
+
+
+def _share(probes: Sequence[Probe], test: Test) -> float:
+    """The part of the last probe that a hypothesis explains; 0 once it explains too little of one."""
+    share = 0.0
+    for probe in probes:
+        share = test(probe)
+        if share < LEAST_SHARE:
+            return 0.0
+    return share

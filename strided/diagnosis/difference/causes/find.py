@@ -1,0 +1,70 @@
+"""Which cause explains the mismatches?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from strided.diagnosis.difference.causes.changed.other_type import other_type
+from strided.diagnosis.difference.causes.changed.reversed_bytes import reversed_bytes
+from strided.diagnosis.difference.causes.changed.rounded import rounded
+from strided.diagnosis.difference.causes.changed.steady import steady
+from strided.diagnosis.difference.causes.evidence import Evidence, evidence_of
+from strided.diagnosis.difference.causes.moved.exchanged_members import exchanged_members
+from strided.diagnosis.difference.causes.moved.misread_layout import misread_layout
+from strided.diagnosis.difference.causes.moved.shifted import shifted
+from strided.diagnosis.difference.causes.moved.shifted_bytes import shifted_bytes
+from strided.diagnosis.difference.causes.moved.tile_order import tile_order
+from strided.diagnosis.difference.causes.moved.transposed import transposed
+from strided.diagnosis.difference.operands import Operand
+from strided.diagnosis.difference.result import Pattern
+from strided.diagnosis.difference.tally import Tally
+from strided.diagnosis.difference.values import Tolerance
+
+#: Fewer mismatches, or distinct values among them, are explained by chance.
+LEAST_MISMATCHES, _LEAST_VALUES = 4, 3
+#: Of two values, as in masks, each must be had by so many mismatches; then a hypothesis that is tried on all elements
+#: is no chance.
+_LEAST_OF_VALUE = 32
+
+Hypothesis = Callable[[Evidence], Pattern | None]
+#: For few distinct values, too: all elements are compared.
+_COMPARED: tuple[Hypothesis, ...] = (transposed, misread_layout)
+#: For mismatches of many values: of two, as where values are clipped, others are rounded as well by chance.
+_OF_MANY_VALUES: tuple[Hypothesis, ...] = (
+    other_type,
+    rounded,
+    *_COMPARED,
+    tile_order,
+    reversed_bytes,
+    shifted,
+    shifted_bytes,
+    exchanged_members,
+)
+
+
+class Found(NamedTuple):
+    """The first cause that explains nearly all mismatches, and what all of them have in common, if anything."""
+
+    cause: Pattern | None = None
+    common: Pattern | None = None
+
+
+def causes_of(a: Operand, b: Operand, tolerance: Tolerance, tally: Tally) -> Found:
+    """What explains the mismatches of two arrays; nothing does if they are few."""
+    if tally.count < LEAST_MISMATCHES or not tally.shape:
+        return Found()
+    evidence = evidence_of(a, b, tolerance, tally)
+    counts = evidence.value_counts()
+    if counts.size < _LEAST_VALUES:
+        is_mask = counts.size == 2 and counts.min() >= _LEAST_OF_VALUE
+        return Found(_first(_COMPARED, evidence)) if is_mask else Found()
+    cause, common = _first(_OF_MANY_VALUES, evidence), steady(evidence)
+    # A ramp to which 1 was added looks moved, but for its ends.
+    if cause is not None and common is not None and cause.share < 1:
+        cause = None
+    return Found(cause, common)
+
+
+def _first(hypotheses: tuple[Hypothesis, ...], evidence: Evidence) -> Pattern | None:
+    return next((found for each in hypotheses if (found := each(evidence)) is not None), None)

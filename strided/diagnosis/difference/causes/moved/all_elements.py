@@ -1,0 +1,15 @@
+"""What the hypotheses share that are proved by comparing all elements."""
+
+from __future__ import annotations
+
+from strided.diagnosis.difference.operands import Operand
+from strided.diagnosis.difference.scan import scan
+from strided.diagnosis.difference.values import Tolerance
+
+#: Of more dimensions than these, not all orders are tried: there would be 120 and more.
+MOST_DIMENSIONS = 4
+
+
+def all_equal(a: Operand, b: Operand, tolerance: Tolerance) -> bool:
+    """Whether all elements of two arrays are equal."""
+    return not scan(a, b, tolerance, until=1).count

@@ -1,0 +1,72 @@
+"""By how much is b moved? Each value that a holds once votes for how far away b holds it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+import numpy.typing as npt
+
+from strided.diagnosis.bit_patterns import patterns
+from strided.diagnosis.difference.values import Mask
+
+Numbers = npt.NDArray[np.int64]
+Hashes = npt.NDArray[np.uint64]
+
+#: Places among which a movement is looked for.
+_WINDOW = 1 << 13
+#: The most votes count, of which so many distances are tried.
+_TRIED = 2
+#: Hashes of numbers in turn are polynomials in this, the 64-bit prime of the FNV hash: an odd factor of mixed bits.
+_FNV_PRIME = np.uint64(0x100000001B3)
+
+
+def window(centre: int, size: int) -> Numbers:
+    """Places around one, within bounds."""
+    start = max(0, min(centre - _WINDOW // 2, size - _WINDOW))
+    return np.arange(start, min(size, start + _WINDOW))
+
+
+def numbers(values: npt.NDArray[np.generic]) -> Hashes:
+    """A number for each value, equal for equal bits."""
+    found = patterns(values)
+    return found.astype(np.uint64) if found.ndim == 1 else found[:, 0] * np.uint64(31) + found[:, 1]
+
+
+def likeliest_steps(lines: Iterable[tuple[Hashes, Hashes]], length: int, exists: Mask | None = None) -> list[int]:
+    """The commonest distances from where a line of a has numbers to where the same line of b has them; none is 0.
+
+    Only what a line of a has once counts: single numbers, or `length` of them in turn. Those of a slot that does not
+    exist are no numbers; of several in turn this is not known.
+
+    >>> a = np.arange(8, dtype=np.uint64)
+    >>> likeliest_steps([(a, np.roll(a, 3))], 2)
+    [3, -5]
+    """
+    votes = [_distances(_in_turn(a, length), _in_turn(b, length), exists if length == 1 else None) for a, b in lines]
+    steps, counts = np.unique(np.concatenate(votes), return_counts=True)
+    best = np.argsort(-counts, kind="stable")[:_TRIED]
+    return [int(steps[k]) for k in best if counts[k] > 1 and steps[k]]
+
+
+def _in_turn(own: Hashes, length: int) -> Hashes:
+    """A hash of so many numbers from each place on; none where fewer are left."""
+    count = max(0, own.size - length + 1)
+    total = np.zeros(count, np.uint64)
+    for k in range(length):
+        total = total * _FNV_PRIME + own[k : k + count]
+    return total
+
+
+def _distances(a: Hashes, b: Hashes, exists: Mask | None) -> Numbers:
+    """How far each value that a holds once lies from where b holds it, if there they differ."""
+    kept = np.arange(a.size) if exists is None else np.flatnonzero(exists)
+    changed = kept[a[kept] != b[kept]]
+    values, first, counts = np.unique(a[kept] if changed.size else a[:0], return_index=True, return_counts=True)
+    once, place = values[counts == 1], kept[first[counts == 1]]
+    if not once.size:
+        return np.zeros(0, np.int64)
+    found = np.minimum(np.searchsorted(once, b[changed]), once.size - 1)
+    same = once[found] == b[changed]
+    distances: Numbers = changed[same] - place[found[same]]
+    return distances

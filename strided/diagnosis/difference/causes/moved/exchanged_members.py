@@ -1,0 +1,59 @@
+"""Members of 32-bit words that have changed places, in all words or in some."""
+
+from __future__ import annotations
+
+from strided.diagnosis.difference.causes.evidence import Evidence, Probe, Source, Test, clipped, share_of
+from strided.diagnosis.difference.causes.moved.slots import Numbers, from_slots, in_memory
+from strided.diagnosis.difference.result import Pattern
+from strided.diagnosis.difference.values import are_equal
+
+_WORD_BITS = 32
+
+
+def exchanged_members(evidence: Evidence) -> Pattern | None:
+    """The exchange: the member with the number k is where that with the number ``k ^ mask`` was."""
+    b, a = evidence.b, evidence.a
+    whole = in_memory(a if b.whole is None else b)
+    if whole is None or whole._memory.bits >= _WORD_BITS:
+        return None
+    members = _WORD_BITS // whole._memory.bits
+    for mask in range(1, members):
+
+        def partner(slots: Numbers, mask: int = mask) -> Numbers:
+            return slots ^ mask
+
+        if share := evidence.share_of_mismatches(_exchanged(evidence, from_slots(whole, partner))):
+            sentence = f"{_which_members(members, mask)}{evidence.said(share)}"
+            return Pattern("swap", f"0, {mask}", share, sentence)
+    return None
+
+
+def _exchanged(evidence: Evidence, partner: Source) -> Test:
+    """The hypothesis that elements have changed places with their partners: b has both of a."""
+    taken = evidence.moved(partner)
+
+    def given(probe: Probe) -> float:
+        origin, exists = partner(probe.points)
+        beside = evidence.b.at(clipped(origin, exists))
+        return share_of(are_equal(evidence.a.at(probe.points), beside, evidence.tolerance) & exists)
+
+    return lambda probe: min(taken(probe), given(probe))
+
+
+def _which_members(members: int, mask: int) -> str:
+    """What has happened if each member of a word is where that with the number ``k ^ mask`` was.
+
+    >>> _which_members(4, 2)
+    'members 2 apart of each 32-bit word have changed places'
+    >>> _which_members(4, 3)
+    'the 4 members of each 32-bit word are in reverse order'
+    >>> _which_members(8, 3)
+    'members k and k ^ 3 of each 32-bit word have changed places'
+    """
+    if members == 2:
+        which = "the two members"
+    elif mask == members - 1:
+        return f"the {members} members of each 32-bit word are in reverse order"
+    else:  # a single bit is a distance; of several, members are different numbers apart
+        which = f"members {mask} apart" if mask.bit_count() == 1 else f"members k and k ^ {mask}"
+    return f"{which} of each 32-bit word have changed places"

@@ -1,0 +1,90 @@
+"""b equals a if its bytes are read in another layout. All elements are compared before one is named."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+
+import numpy as np
+
+from strided.arrays.layout_array import LayoutArray
+from strided.diagnosis.difference.causes.evidence import Evidence, first
+from strided.diagnosis.difference.causes.moved.all_elements import MOST_DIMENSIONS, all_equal
+from strided.diagnosis.difference.operands import Points, Wrapped
+from strided.diagnosis.difference.result import Pattern
+from strided.diagnosis.difference.values import are_equal
+from strided.errors import LayoutError, UnsupportedError
+from strided.layout import Layout, Shape, Tile
+from strided.tpu import default_layout
+
+#: The tiles of TPUs: T(rows,128) with and without rows that share words, and those of one dimension.
+_TILES: tuple[tuple[Tile, ...], ...] = (
+    *((Tile((rows, 128)),) for rows in (8, 1, 2, 4, 16, 32)),
+    *((Tile((rows, 128)), Tile((2, 1))) for rows in (8, 2, 4, 16)),
+    *((Tile((rows, 128)), Tile((4, 1))) for rows in (8, 4, 32)),
+    *((Tile((rows, 128)), Tile((8, 1))) for rows in (8, 64)),
+)
+_FLAT_TILES: tuple[tuple[Tile, ...], ...] = tuple(
+    (Tile((n,)), *words)
+    for n in (128, 256, 512, 1024)
+    for words in ((), (Tile((128,)), Tile((2, 1))), (Tile((128,)), Tile((4, 1))))
+)
+
+
+def misread_layout(evidence: Evidence) -> Pattern | None:
+    """The likeliest layout in which b's bytes hold a's values."""
+    a, b = evidence.a, evidence.b.whole
+    if b is None:
+        return None
+    points = _points(evidence)
+    wanted = a.at(points)
+    for layout in _layouts(b.xla_shape, None if a.whole is None else a.whole.layout):
+        try:
+            shape = b.xla_shape.with_layout(layout)
+            if shape.buffer_byte_size > b._memory.buffer.size:
+                continue
+            read = Wrapped(LayoutArray(b._memory.buffer, shape, bitorder=b.bitorder, allow_excess=True), "b")
+            # One element is read fast, and mostly refutes a layout.
+            fits = all(
+                are_equal(wanted[:n], read.at(tuple(i[:n] for i in points)), evidence.tolerance).all()
+                for n in (1, wanted.size)
+            )
+        except (LayoutError, UnsupportedError):
+            continue
+        if fits and all_equal(a, read, evidence.tolerance):
+            instead = _apart(layout, b.layout)
+            sentence = f"b equals a if it is read as {instead[0]} instead of {instead[1]}"
+            return Pattern("layout", str(layout), 1.0, sentence)
+    return None
+
+
+def _points(evidence: Evidence) -> Points:
+    """Where a layout is tried: at a few mismatches, and a few elements anywhere."""
+    pairs = zip(first(evidence.some.points), first(evidence.anywhere.points), strict=True)
+    return tuple(np.concatenate(pair) for pair in pairs)
+
+
+def _layouts(shape: Shape, likeliest: Layout | None) -> Iterator[Layout]:
+    """Layouts to try, the likeliest first: a's own, the compiler's, all orders with all tiles of TPUs."""
+    if likeliest is not None:
+        yield likeliest
+    for generation in ("v5e", "v2"):
+        try:
+            yield default_layout(shape.text(layout=False), generation)
+        except UnsupportedError:
+            pass
+    assert shape.layout is not None
+    bits = shape.layout.element_size_in_bits
+    descending = tuple(range(shape.rank))[::-1]
+    orders = itertools.permutations(descending) if shape.rank <= MOST_DIMENSIONS else (descending, descending[::-1])
+    for order in orders:
+        yield Layout(order, element_size_in_bits=bits)
+        for tiles in _TILES if shape.rank > 1 else _FLAT_TILES:
+            yield Layout(order, tiles, element_size_in_bits=bits)
+
+
+def _apart(layout: Layout, other: Layout) -> tuple[str, str]:
+    """Two layouts, by their tiles alone if these are all in which they differ."""
+    if layout.tiles and other.tiles and Layout(layout.minor_to_major, other.tiles) == other:
+        return f"T{''.join(map(str, layout.tiles))}", f"T{''.join(map(str, other.tiles))}"
+    return str(layout), str(other)

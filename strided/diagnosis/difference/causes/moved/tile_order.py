@@ -1,0 +1,46 @@
+"""Whole tiles that were written column by column of their grid and are read row by row, or the other way."""
+
+from __future__ import annotations
+
+import math
+
+from strided.diagnosis.difference.causes.evidence import Evidence
+from strided.diagnosis.difference.causes.moved.slots import Numbers, from_slots, in_memory
+from strided.diagnosis.difference.result import Pattern
+
+
+def tile_order(evidence: Evidence) -> Pattern | None:
+    """The order of the grid in which b has a's tiles."""
+    b = in_memory(evidence.b)
+    if b is None or not b.layout.tiles:
+        return None
+    tile = b.layout.tiles[0].dimensions
+    if len(tile) != 2 or len(evidence.shape) < 2:
+        return None
+    sides = zip(b.layout.minor_to_major, reversed(tile), strict=False)
+    columns, rows = (-(-evidence.shape[d] // n) for d, n in sides)
+    if min(rows, columns) == 1:
+        return None
+    orders = ("column by column", "row by row")
+    for down, across, words, instead in ((rows, columns, *orders), (columns, rows, *orders[::-1])):
+
+        def origin(slots: Numbers, down: int = down, across: int = across) -> Numbers:
+            return _slots_of_other_order(slots, down, across, math.prod(tile))
+
+        if share := evidence.share_in_whole_array(evidence.moved(from_slots(b, origin))):
+            sentence = f"the tiles of b are a's, {words} of their grid instead of {instead}{evidence.said(share)}"
+            return Pattern("tiles", words, share, sentence)
+    return None
+
+
+def _slots_of_other_order(slots: Numbers, down: int, across: int, tile: int) -> Numbers:
+    """Where slots lie if the tiles of a grid are counted along its rows, that are now counted down its columns.
+
+    >>> import numpy as np
+    >>> _slots_of_other_order(np.arange(6), down=2, across=3, tile=1).tolist()
+    [0, 3, 1, 4, 2, 5]
+    """
+    plane, within = divmod(slots, down * across * tile)
+    number, within = divmod(within, tile)
+    turned: Numbers = (plane * down * across + number % down * across + number // down) * tile + within
+    return turned

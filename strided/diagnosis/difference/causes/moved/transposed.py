@@ -1,0 +1,46 @@
+"""b is a with its axes in another order, as from `numpy.transpose`. All elements are compared before it is named."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+
+from strided.diagnosis.difference.causes.evidence import Evidence, Source
+from strided.diagnosis.difference.causes.moved.all_elements import MOST_DIMENSIONS, all_equal
+from strided.diagnosis.difference.operands import Operand, Points, operand_of
+from strided.diagnosis.difference.result import Pattern
+from strided.diagnosis.difference.values import Mask
+
+
+def transposed(evidence: Evidence) -> Pattern | None:
+    """The first order of axes that makes b of a."""
+    shape = evidence.shape
+    if len(shape) > MOST_DIMENSIONS:
+        return None
+    for axes in itertools.permutations(range(len(shape))):
+        if tuple(shape[k] for k in axes) != shape or axes == tuple(range(len(axes))):
+            continue
+        test = evidence.moved(_transposition(axes))
+        if evidence.share_in_whole_array(test) == 1 and _equal(_view(evidence.a, axes), evidence):
+            order = ", ".join(map(str, axes))
+            return Pattern("transpose", order, 1.0, f"b equals a transposed: a.transpose({order})")
+    return None
+
+
+def _transposition(axes: tuple[int, ...]) -> Source:
+    back = tuple(axes.index(k) for k in range(len(axes)))
+
+    def source(points: Points) -> tuple[Points, Mask]:
+        return tuple(points[k] for k in back), np.ones(points[0].shape, bool)
+
+    return source
+
+
+def _view(a: Operand, axes: tuple[int, ...]) -> Operand | None:
+    return operand_of(a.array.transpose(axes), "a") if hasattr(a.array, "transpose") else None
+
+
+def _equal(view: Operand | None, evidence: Evidence) -> bool:
+    """Whether all elements are equal; arrays that cannot be viewed so are judged by the sample."""
+    return view is None or all_equal(view, evidence.b, evidence.tolerance)

@@ -1,0 +1,95 @@
+"""Movements in memory are found in whatever order elements lie, and named only if they give those of b exactly."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+import strided as sd
+from strided.diagnosis.difference import Difference, diff
+
+Array = npt.NDArray[Any]
+
+
+def values_of(dimensions: tuple[int, ...], dtype: Any = np.float32) -> Array:
+    return np.random.default_rng(7).standard_normal(dimensions).astype(dtype)
+
+
+def moved(buffer: Any, nbytes: int) -> Array:
+    return np.roll(np.frombuffer(buffer, np.uint8), nbytes)
+
+
+def assert_shift(found: Difference, nbytes: int, words: str = "in memory") -> None:
+    first = found.patterns[0]
+    assert (first.kind, first.where) == ("shift", f"{nbytes} byte{'s' * (abs(nbytes) != 1)}")
+    assert f" {words}: this explains" in first.sentence
+    assert first.share > 0.9
+
+
+@pytest.mark.parametrize("nbytes", [3, -1, 513, 12])
+@pytest.mark.parametrize("axes", [(1, 0), (2, 1, 0), (1, 2, 0)])
+def test_ndarrays_in_another_order(nbytes: int, axes: tuple[int, ...]) -> None:
+    dense = values_of((40, 38, 6)[: len(axes)])
+    other = moved(dense, nbytes).view(np.float32).reshape(dense.shape)
+    assert_shift(diff(dense.transpose(axes), other.transpose(axes)), nbytes)
+
+
+def test_an_ndarray_in_another_order_is_shown_as_its_layout() -> None:
+    x = np.zeros((3, 4), np.float32, order="F")
+    assert diff(x, x).a == "f32[3,4]{0,1}"
+    assert diff(x[::-1], x).a == "float32[3, 4] with strides (-4, 12)"
+
+
+READ_AS = [
+    "f32[40,380]{0,1}",
+    "f32[40,380]{1,0:T(8,128)}",
+    "bf16[300,250]{0,1:T(8,128)(2,1)}",
+    "f64[6,20,33]{1,2,0}",
+    "f32[4000]{0:T(1024)}",
+]
+
+
+@pytest.mark.parametrize("nbytes", [3, -1, 33])
+@pytest.mark.parametrize("text", READ_AS)
+def test_a_dump_beside_values_in_another_order(text: str, nbytes: int, tmp_path: Path) -> None:
+    """The bytes of the values are those that they would have in the dump's layout."""
+    shape = sd.parse_shape(text)
+    values = values_of(shape.dimensions, shape.dtype)
+    written = sd.LayoutArray.from_numpy(values, shape, padding=1).buffer
+    path = tmp_path / "dump"
+    path.write_bytes(moved(written, nbytes).tobytes())
+    assert_shift(diff(values, (path, text)), nbytes)
+    words = "in memory" if shape.rank == 1 else "in the memory of a"
+    assert_shift(diff((path, text), values), -nbytes, words)
+
+
+def test_a_header_that_is_read_as_values() -> None:
+    text = "f32[100,380]{1,0:T(8,128)}"
+    values = values_of((100, 380))
+    raw = np.concatenate([np.arange(6, dtype=np.uint8), sd.LayoutArray.from_numpy(values, text).buffer])
+    read = sd.LayoutArray(raw, text, allow_excess=True)
+    assert_shift(diff(values, read), 6)
+    assert_shift(diff(np.asfortranarray(values), read), 6)
+
+
+@pytest.mark.parametrize("a_layout", ["{1,0}", "{0,1}", "{1,0:T(8,128)}"])
+@pytest.mark.parametrize("b_layout", ["{1,0}", "{0,1}", "{1,0:T(8,128)}"])
+def test_what_does_not_give_every_compared_element_is_no_movement(a_layout: str, b_layout: str) -> None:
+    values = values_of((48, 384))
+    a = sd.LayoutArray.from_numpy(values, f"f32[48,384]{a_layout}")
+    written = sd.LayoutArray.from_numpy(values, f"f32[48,384]{b_layout}").buffer
+    b = sd.LayoutArray(moved(written, 3), f"f32[48,384]{b_layout}")
+    assert_shift(diff(a, b), 3)
+    b[20:22] = 1
+    assert "shift" not in {pattern.kind for pattern in diff(a, b).patterns}
+
+
+def test_bytes_of_two_types_are_not_compared() -> None:
+    x = values_of((40, 300), ml_dtypes.bfloat16)
+    read = sd.LayoutArray(moved(np.asfortranarray(x).tobytes(order="A"), 1), "f16[40,300]{0,1}")
+    assert "shift" not in {pattern.kind for pattern in diff(x, read).patterns}
