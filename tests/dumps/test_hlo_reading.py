@@ -35,6 +35,21 @@ FORMS = {
         module_text("a = f32[2] parameter(0)\n%b = f32[2] parameter(1)\nROOT c = f32[2] add(%a, b)"),
         {"e": ["a = f32[2]{0} parameter()", "b = f32[2]{0} parameter()", "ROOT c = f32[2]{0} add(a, b)"]},
     ),
+    "a number that a word follows at once": (
+        module_text(
+            "a = (f32[2], s8[2], f32[2]) parameter(0)\nb = f32[2] get-tuple-element(a), index=0c = s8[2] "
+            "get-tuple-element(a), index=1%d = f32[2] get-tuple-element(a), index=2ROOT e = f32[2] add(b, d)"
+        ),
+        {
+            "e": [
+                "a = (f32[2]{0}, s8[2]{0}, f32[2]{0}) parameter()",
+                "b = f32[2]{0} get-tuple-element(a)",
+                "c = s8[2]{0} get-tuple-element(a)",
+                "d = f32[2]{0} get-tuple-element(a)",
+                "ROOT e = f32[2]{0} add(b, d)",
+            ]
+        },
+    ),
     "instructions as operands": (
         module_text("ROOT m = f32[10] multiply(f32[10] parameter(0), f32[10] add(f32[10] parameter(1), constant.1))")
         .replace("  ROOT", "  constant.1 = f32[10] iota(), iota_dimension=0\n  ROOT"),

@@ -307,6 +307,8 @@ def test_a_place_need_not_say_where_it_ends() -> None:
         ("entry_computation_layout={()->f3[]}", "line 1: no value of entry_computation_layout: "),
         ("input_output_alias={ {}: (0, {0}x) }", "line 1: no value of input_output_alias: "),
         ("buffer_donor={ (0, 1) }", "line 1: no value of buffer_donor: "),
+        ("entry_computation_layout={()->f32[2]{+0}}", "line 1: no value of entry_computation_layout: "),
+        ("entry_computation_layout={()->f32[2]{0}, s32[]}", "line 1: no value of entry_computation_layout: "),
     ],
 )
 def test_a_header_that_cannot_be_right_is_told(header: str, words: str) -> None:
@@ -557,6 +559,36 @@ def test_values_of_several_parts_are_whole(attribute: str) -> None:
 
 
 @pytest.mark.parametrize(
+    "attributes",
+    [
+        "dimensions={}",
+        "dimensions={ 0, 1 }",
+        "dimensions={0, /* x */ 1}",
+        "index = 3",
+        "slice={[0:2], [0:4:2]}",
+        "slice={ [ 0 : 2 ] }",
+        "padding=0_-1x2_3_1",
+        "direction=GE",
+        'x="y, x=z", y={x=1, x=2}',
+        "replica_groups=mesh['x'=2], device_ids=([2]<=[2]) {'x'}",
+    ],
+)
+@pytest.mark.parametrize("rest", ["", ", z=1", ", z=1 // y"])
+def test_attributes_of_their_forms_are_not_told(attributes: str, rest: str) -> None:
+    assert read_hlo(module_text(f"a = f32[2] parameter(0), {attributes}{rest}")).unread == ()
+
+
+def test_many_attributes_on_a_line_take_time_in_proportion() -> None:
+    seconds = []
+    for count in (2_000, 20_000):
+        text = module_text(f"a = f32[2] parameter(0){''.join(f', x{n}=1' for n in range(count))}")
+        begun = time.process_time()
+        assert read_hlo(text).unread == ()
+        seconds.append(time.process_time() - begun)
+    assert seconds[1] < 40 * seconds[0] + 0.5
+
+
+@pytest.mark.parametrize(
     ("statement", "reason"),
     [
         ("b = f32[] negate(a) sharding={replicated}", "no attributes: sharding={replicated}"),
@@ -573,6 +605,18 @@ def test_values_of_several_parts_are_whole(attribute: str) -> None:
         ('b = f32[] negate(a), x="y" "z"', 'no attributes: "z"'),
         ("b = s32[2] constant({1, 2}), x={1} y", "no attributes: y"),
         ("b = c64[2] constant({(1, 2), (3, 4)}) y", "no attributes: y"),
+        ("b = f32[] negate(a), x={0}, x={1}", "a second x"),
+        ("b = f32[] negate(a), x={0}, y=1, x={0}", "a second x"),
+        ('b = f32[] negate(a), x="y", x="z" // w', "a second x"),
+        ("b = f32[] constant(1), x={0}, x={1}", "a second x"),
+        ("b = f32[] broadcast(a), dimensions=LT", "no value of dimensions: LT"),
+        ("b = f32[] broadcast(a), dimensions={0 1}", "no value of dimensions: {0 1}"),
+        ("b = f32[] broadcast(f32[] a), dimensions={[0:1]}", "no value of dimensions: {[0:1]}"),
+        ("b = f32[] get-tuple-element(a), index={0}", "no value of index: {0}"),
+        ("b = f32[] get-tuple-element(a), index=0x", "no value of index: 0x"),
+        ("b = f32[] slice(a), slice={[0:1], 2}", "no value of slice: {[0:1], 2}"),
+        ("b = f32[] pad(a, a), padding=0_1_2_3", "no value of padding: 0_1_2_3"),
+        ("b = pred[] compare(a, a), direction=LTE", "no value of direction: LTE"),
         ("b = f32[] add(a, )", "no operand after the last comma"),
         ("b = f32[] add(a%, a)", "no operand: a%"),
         ("b = f32[] add(%%a, a)", "no operand: %%a"),

@@ -41,7 +41,6 @@ from strided.dumps.hlo.text_instruction import (
     match_line,
     match_plain_line,
     match_statement,
-    shape_of,
     undefined_names,
 )
 from strided.errors import DumpError, NotationError
@@ -147,10 +146,7 @@ class ComputationReader:
             line = lines[position]
             if (matched := match_plain_line(line)) is None:
                 break
-            instruction = TextInstruction(matched, line, position + 1)
-            if shape_of(matched[3]) is None:
-                break
-            add(instruction)
+            add(TextInstruction(matched, line, position + 1))
             position += 1
         return position
 
@@ -366,8 +362,8 @@ class ComputationReader:
             self.leave((instruction.line or 1) - 1, f"no shape: {instruction.shape_text[:60]}")
         if instruction.holds_another:
             self.leave((instruction.line or 1) - 1, "another instruction begins inside its brackets")
-        if behind := instruction.behind_attributes:
-            self.leave((instruction.line or 1) - 1, f"no attributes: {behind}")
+        for fault in instruction.faults():
+            self.leave((instruction.line or 1) - 1, fault)
 
     def leave(self, position: int, reason: str, text: str | None = None) -> None:
         self.unread.append(Unparsed(position + 1, self.lines[position] if text is None else text, reason))

@@ -151,19 +151,20 @@ def read_attributes(
     return found, position
 
 
-def attributes_end(text: str, position: int) -> int:
-    """Where the ``, name=value`` pairs from `position` on end, and the blanks behind them: each value is a single one.
+def single_attributes(text: str, position: int) -> tuple[list[tuple[str, str]], int]:
+    """The ``, name=value`` pairs from `position` on, each of a single value; where they and the blanks behind them end.
 
-    >>> text = "f(), dimensions={0} index=1"
-    >>> text[attributes_end(text, 3):]
-    'index=1'
+    >>> single_attributes("f(), dimensions={0} index=1", 3)
+    ([('dimensions', '{0}')], 20)
     """
+    found: list[tuple[str, str]] = []
     while matched := _ATTRIBUTE.match(text, position):
         start = matched.end()
         position = start if matched[2] else _one_value_end(text, start, matched[1])
         if position == start and not matched[2]:
-            return start
-    return skip_space(text, position)
+            return found, start
+        found.append((matched[1], matched[2] or text[start:position]))
+    return found, skip_space(text, position)
 
 
 def is_value(text: str) -> bool:

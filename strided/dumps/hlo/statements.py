@@ -39,10 +39,12 @@ _EQUALS = re.compile(r"(?<!<)(?<!/\*index)=")
 #: Brackets without a statement, string or comment inside, such as those of shapes, are passed at once.
 _PLAIN = r"""[^(){}\[\]"'/=]*+"""
 _BRACKETS = rf"\[{_PLAIN}\]|\({_PLAIN}\)|\{{{_PLAIN}(?:\({_PLAIN}\){_PLAIN}|(?!))*+\}}"
+#: A number ends with its digits: ``index=0ROOT y = ...`` goes on with another statement.
+_NUMBER = "(?<==)-?[0-9]++(?=[A-Za-z_%])"
 _PIECE = re.compile(
     rf'(?P<passive>"[^"\\]*+(?:\\.[^"\\]*+)*+"?|{_BRACKETS})|'
     r"(?P<comment>/\*.*?(?:\*/|\Z)|(?<!:)//[^\n]*+)"
-    rf"|(?P<start>{_START})|(?P<bracket>[({{\[])|(?P<word>{NAME}|\S)",
+    rf"|(?P<number>{_NUMBER})|(?P<start>{_START})|(?P<bracket>[({{\[])|(?P<word>{NAME}|\S)",
     re.DOTALL,
 )
 

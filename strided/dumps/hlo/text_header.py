@@ -117,7 +117,9 @@ def entry_layout(text: str) -> EntryLayout:
         position = skip_space(body, position)
         if not isinstance(parameters, TupleShape) or not body.startswith("->", position):
             raise DumpError(f"expected (parameters)->result, found {text[:80]!r}")
-        result, _ = parser.parse_prefix(body, position + 2)
+        result, position = parser.parse_prefix(body, position + 2)
+        if skip_space(body, position) < len(body):
+            raise DumpError(f"expected nothing behind the result, found {body[position : position + 80]!r}")
     except NotationError as error:
         raise DumpError(f"an entry layout that cannot be read: {error}") from error
     return EntryLayout(tuple(parameters.elements), result)

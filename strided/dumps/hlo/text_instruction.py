@@ -11,7 +11,6 @@ from strided.dumps.hlo.attributes import LISTS
 from strided.dumps.hlo.instruction import ComputationLike, Instruction
 from strided.dumps.hlo.lexer import (
     Gatherer,
-    attributes_end,
     brackets,
     closing,
     inside,
@@ -19,6 +18,7 @@ from strided.dumps.hlo.lexer import (
     read_attributes,
     read_fields,
     read_strings,
+    single_attributes,
     skip_space,
     split_list,
     trimmed,
@@ -62,9 +62,38 @@ _PLAIN = re.compile(
 #: In no string or bracket another instruction may seem to begin.
 _PLAIN_STRING = r'"[^"\\%]*+(?:\\[^%][^"\\%]*+|(?!))*+"'
 _PLAIN_VALUE = rf"{_PLAIN_STRING}|[A-Za-z0-9_%.\-:>]++|{brackets(3, _PLAIN_STRING, without='%')}"
-#: The attributes of a plain line, to its end, which announces nothing more.
+
+_NUMBER = "-?[0-9]++"
+_BOUNDS = rf"\[\s*+{_NUMBER}(?:\s*+:\s*+{_NUMBER}|(?!)){{1,2}}+\s*+\]"
+_PADDED = rf"{_NUMBER}(?:_{_NUMBER}|(?!)){{1,2}}+"
+
+
+def _list_of(item: str) -> str:
+    return rf"\{{\s*+(?:{item}(?:\s*+,\s*+{item}|(?!))*+)?\s*+\}}"
+
+
+#: What the values of attributes are that tell sizes, places and axes, by their names; all else is text.
+_FORMS = {
+    "batch_group_count channel_id cross_program_prefetch_index delta exponent_bits feature_group_count feature_index "
+    "index index_vector_dim inferred_dimension iota_dimension k mantissa_bits num_carries": _NUMBER,
+    "collapsed_slice_dims dimensions dynamic_slice_sizes fft_length inserted_window_dims input_batching_dims "
+    "lhs_batch_dims lhs_contracting_dims offset_dims operand_batching_dims rhs_batch_dims rhs_contracting_dims "
+    "scatter_dims_to_operand_dims scatter_indices_batching_dims start_index_map start_indices_batching_dims "
+    "update_window_dims": _list_of(_NUMBER),
+    "slice": _list_of(_BOUNDS),
+    "padding": rf"{_PADDED}(?:x{_PADDED}|(?!))*+",
+    "direction": "EQ|NE|G[ET]|L[ET]",
+}
+_FORM_OF = {name: re.compile(form) for names, form in _FORMS.items() for name in names.split()}
+#: The name of an attribute whose value has another form.
+_MISSHAPEN = "|".join(rf"(?:{names.replace(' ', '|')})=(?!(?:{form})(?:,|\Z))" for names, form in _FORMS.items())
+
+#: The attributes of a plain line, to its end, which announces nothing more: each name once, with a value of its form.
+#: The rest of the line is looked through behind each, so they are few.
 _PLAIN_ATTRIBUTES = re.compile(
-    rf'(?:, [A-Za-z_][A-Za-z0-9_]*+=(?:{_PLAIN_VALUE})(?=,|\Z)|(?!))*+(?<!ROOT)(?<=[A-Za-z0-9)}}\]"])\Z', re.DOTALL
+    rf"(?:, (?!{_MISSHAPEN})([A-Za-z_][A-Za-z0-9_]*+)=(?=[^,]*+(?:,(?! \1=)[^,]*+|(?!))*+\Z)(?:{_PLAIN_VALUE})(?=,|\Z)"
+    r'|(?!)){0,32}+(?<!ROOT)(?<=[A-Za-z0-9)}\]"])\Z',
+    re.DOTALL,
 )
 
 _OPERAND = re.compile(rf"(?:(.*[\s)\]}}]))?%?({NAME})", re.DOTALL)
@@ -102,21 +131,17 @@ match_line = _LINE.match
 
 
 def match_plain_line(line: str) -> re.Match[str] | None:
-    """The parts of a line that is one whole instruction, if it is as XLA prints most; its shape may be none."""
+    """The parts of a line that is one whole instruction, if it is as XLA prints most."""
     matched = _PLAIN.match(line)
     if matched is None or "//" in line or _PLAIN_ATTRIBUTES.match(line, matched.end()) is None:
         return None
-    return matched if _is_balanced_shape(matched[3]) and line.find(" =", matched.end()) < 0 else None
+    return matched if _is_plain_shape(matched[3]) and line.find(" =", matched.end()) < 0 else None
 
 
 def _is_balanced(text: str) -> bool:
     """Whether brackets and quotes pair up in number: such a line is trusted, although strings may hold any."""
     count = text.count
     return count("(") == count(")") and count("{") == count("}") and count("[") == count("]") and not count('"') & 1
-
-
-#: Shapes are few.
-_is_balanced_shape = lru_cache(maxsize=1 << 12)(_is_balanced)
 
 
 def is_whole(line: str) -> bool:
@@ -160,6 +185,11 @@ def shape_of(text: str) -> AnyShape | None:
     except StridedError:
         return None
     return shape if skip_space(text, end) == len(text) else None
+
+
+@lru_cache(maxsize=1 << 12)
+def _is_plain_shape(text: str) -> bool:
+    return _is_balanced(text) and shape_of(text) is not None
 
 
 class TextInstruction(Instruction):
@@ -224,19 +254,26 @@ class TextInstruction(Instruction):
         _ = self.operand_text
         return self.text[self._close + 1 :]
 
-    @property
-    def behind_attributes(self) -> str:
-        """What stands behind the operands and is no attribute, or behind the attributes; up to 60 characters."""
+    def faults(self) -> Iterator[str]:
+        """What is wrong behind the operands: attributes given twice, values of another form, what is no attribute."""
         if self.opcode != "constant" or self._close >= 0:
             _ = self.operand_text  # finds where it ends
             close = self._close
         else:  # literals may be long, and are not gone through before they are asked for
-            found = _FIRST_ATTRIBUTE.search(self.text, self._open)
-            close = found.start() if found else self.text.rfind(")", self._open)
+            first = _FIRST_ATTRIBUTE.search(self.text, self._open)
+            close = first.start() if first else self.text.rfind(")", self._open)
         if close < 0 or close == len(self.text):
-            return ""
-        start = attributes_end(self.text, close + 1)
-        return self.text[start : start + 60]
+            return
+        found, end = single_attributes(self.text, close + 1)
+        seen = set[str]()
+        for name, value in found:
+            if name in seen:
+                yield f"a second {name}"
+            elif name in _FORM_OF and not _FORM_OF[name].fullmatch(trimmed(value)):
+                yield f"no value of {name}: {value[:60]}"
+            seen.add(name)
+        if end < len(self.text):
+            yield f"no attributes: {self.text[end : end + 60]}"
 
     @property
     def operand_names(self) -> tuple[str, ...]:
