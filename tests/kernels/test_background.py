@@ -302,6 +302,23 @@ def test_nothing_is_left_when_the_process_ends(end: str, folder: Path, lock: int
     assert not list(folder.glob("*.nbc*"))
 
 
+@pytest.mark.slow
+def test_a_forked_child_that_lives_on_does_not_keep_the_compiler_of_its_parent(folder: Path, lock: int) -> None:
+    code = """
+until(compiling)
+print(kernels._compiler._child.pid, flush=True)
+if os.fork():
+    os._exit(0)
+time.sleep(60)
+"""
+    with process(code, folder) as running:
+        try:
+            assert running.stdout is not None
+            assert has_ended(int(running.stdout.readline()))
+        finally:
+            os.killpg(running.pid, signal.SIGKILL)
+
+
 @limited
 @pytest.mark.slow
 def test_a_process_that_has_little_memory_left_is_not_ended(folder: Path, lock: int) -> None:

@@ -58,6 +58,21 @@ def placed(arena: Arena, content: np.ndarray, offset: int | None) -> np.ndarray:
     return held
 
 
+@cache
+def table_fences() -> tuple[Arena, ...]:
+    return tuple(Arena(1 << 22) for _ in range(5))
+
+
+def table_at_end(k: int, table: np.ndarray) -> np.ndarray:
+    """A copy of the `k`-th table of a kernel right before a page that cannot be touched."""
+    return placed(table_fences()[k], table.reshape(-1).view(np.uint8), None).view(np.int64).reshape(table.shape)
+
+
+def tables_at_end(*tables: np.ndarray) -> tuple[np.ndarray, ...]:
+    """The same for all tables of a kernel."""
+    return tuple(table_at_end(k, np.ascontiguousarray(table, np.int64)) for k, table in enumerate(tables))
+
+
 SCRATCH = np.zeros(SCRATCH_BYTES, np.uint8)
 
 
@@ -171,7 +186,7 @@ def tile_case(seed: int, kernel: str, bits: int):
     table = np.stack([s_rows, t_rows, members], 1)
     tables = outer, table, pieces, cuts_of(len(table), rng), cuts_of(len(pieces), rng)
     contents = [rng.integers(0, 256, n, np.uint8) for n in (matrices * s_size, matrices * t_size)]
-    return tuple(np.ascontiguousarray(x, np.int64) for x in tables), contents
+    return tables_at_end(*tables), contents
 
 
 def check_tiles(seed, kernel, bits, streaming, high_first, signed, places):
@@ -404,6 +419,22 @@ def test_complete_words_among_others(bits, lanes):
             check(lambda a, b, own=options: KERNELS[name](a, b, *own), source, target, expected, places)
 
 
+@pytest.mark.parametrize("lanes", [9, 40])
+@pytest.mark.parametrize("bits", [16, 8, 4, 2, 1])
+def test_rows_of_one_word_lie_at_another_step_than_those_of_the_next_one(bits, lanes):
+    rng = np.random.default_rng(lanes)
+    q, name, width = 32 // bits, f"interleave{bits}" if bits >= 8 else "interleave_bits", max(1, bits // 8)
+    order, size, wide = np.arange(q), lanes * width, lanes * width + 5
+    places = np.concatenate([order * size, q * size + order * wide])
+    rows = np.stack([places, np.repeat([0, 4 * lanes], q), np.tile(order, 2)], 1)
+    tables = np.zeros((1, 2), np.int64), rows, np.array([[0, 0, lanes]]), np.array([0, 2 * q]), np.array([0, 1])
+    source, target = (rng.integers(0, 256, n, np.uint8) for n in (q * (size + wide) - 5, 8 * lanes))
+    expected = moved(source, target, *bits_moved(name, bits, 0, tables), bits)
+    for streaming in (0, 1):
+        options = (*tables_at_end(*tables), streaming, SCRATCH, *((bits, 0) if bits < 8 else ()))
+        check(lambda a, b, own=options: KERNELS[name](a, b, *own), source, target, expected, (None, 0))
+
+
 def test_a_group_with_uneven_rows_is_written_row_by_row():
     """Rows of one word may come from anywhere in the source."""
     rng = np.random.default_rng(0)
@@ -449,7 +480,7 @@ def check_short_rows(seed, size, streaming, places):
                 s, t = s_matrix + s_run + k * s_step, t_matrix + t_run + k * t_step
                 expected[t : t + size] = source[s : s + size]
     tables = np.stack([s_outer, t_outer], 1), np.stack([s_runs, t_runs, counts], 1)
-    tables = tuple(np.ascontiguousarray(table, np.int64) for table in tables)
+    tables = tables_at_end(*tables)
     kernel = short_rows.short_rows
     check(
         lambda a, b: kernel(a, b, *tables, s_step, t_step, size, streaming, SCRATCH), source, target, expected, places
@@ -541,7 +572,7 @@ def check_transpose(seed, bits, streaming, places, kernel=None):
     expected = target.copy()
     for k in range(width):
         expected[t + k] = source[s + k]
-    tables = outer, source_rows.astype(np.int64), target_rows.astype(np.int64), p_pieces, q_pieces
+    tables = tables_at_end(outer, source_rows, target_rows, p_pieces, q_pieces)
     if kernel is None:
         kernel, options = getattr(transpose, f"transpose{bits}"), (streaming, SCRATCH)
     else:
@@ -600,6 +631,26 @@ def check_short_rows_of_runs(size, count, begin):
 @pytest.mark.parametrize("size", [3, 5, 12, 16, 24, 40])
 def test_transposes_of_runs_put_short_rows_together(size, count, begin):
     check_short_rows_of_runs(size, count, begin)
+
+
+@pytest.mark.parametrize("size", [3, 12, 40])
+def test_transposes_of_runs_of_which_some_pieces_follow_each_other(size):
+    """Of every matrix, the rows of the first piece count down in the target, those of the second one follow."""
+    p, q = 20, 5
+    x = np.random.default_rng(size).integers(0, 256, (2, q, 2 * p, size), np.uint8)
+    order = np.concatenate([np.arange(p)[::-1], np.arange(p, 2 * p)])
+    wanted = np.empty((2, 2 * p, q, size), np.uint8)
+    wanted[:, order] = x.swapaxes(1, 2)
+    tables = tables_at_end(
+        np.arange(2)[:, None] * [x[0].size, x[0].size],
+        np.arange(q) * 2 * p * size,
+        order * q * size,
+        np.array([[0, 0, p], [p * size, p, p]]),
+        np.array([[0, 0, q]]),
+    )
+    kernel = transpose_runs.transpose_runs
+    run = lambda s, t: kernel(s, t, *tables, 1, SCRATCH, size)  # noqa: E731
+    check(run, x.ravel(), np.zeros(x.size, np.uint8), wanted.ravel(), (None, 3))
 
 
 @pytest.mark.parametrize("bits", [8, 16, 32, 64])
@@ -676,16 +727,6 @@ def check_bands(seed, bits, place, far=False):
     tables = outer, *(table_at_end(k, table) for k, table in enumerate(rows)), *pieces
     kernel = getattr(transpose, f"transpose{bits}")
     check(lambda s, t: kernel(s, t, *tables, 1, SCRATCH), *map(np.ravel, (source, target, expected)), (None, place))
-
-
-@cache
-def table_fences() -> tuple[Arena, Arena]:
-    return Arena(1 << 22), Arena(1 << 22)
-
-
-def table_at_end(k: int, table: np.ndarray) -> np.ndarray:
-    """A copy of a table of offsets right before a page that cannot be touched."""
-    return placed(table_fences()[k], table.view(np.uint8), None).view(np.int64)
 
 
 @examples(150)
@@ -860,7 +901,7 @@ def check_turns(seed, bits, few, apart, streaming, places):
     expected = target.copy()
     for k in range(width):
         expected[t + k] = source[s + k]
-    kernel = few_kernel(bits, few)
+    kernel, tables = few_kernel(bits, few), tables_at_end(*tables)
     check(lambda a, b: kernel(a, b, *tables, streaming, SCRATCH), source, target, expected, places)
 
 
@@ -897,6 +938,54 @@ def test_rows_of_which_one_begins_elsewhere_are_no_even_ones(bits, few, odd):
         )
 
 
+def check_few(bits, starts, along, pieces, *, apart, spare=0):
+    """Rows at `starts` whose elements take turns: element k of row r is the r-th one at ``along[k]``.
+
+    In the rows they lie in `pieces`, as the tables have them. Behind the source, so many bytes are to spare.
+    """
+    width, few, rng = bits // 8, len(starts), np.random.default_rng(3)
+    in_rows = np.concatenate([offset + np.arange(count) * width for offset, _, count in pieces])[:, None] + starts
+    in_turn = along[:, None] + np.arange(few) * width
+    rows, turns = (rng.integers(0, 256, int(places.max()) + width, np.uint8) for places in (in_rows, in_turn))
+    rows, turns = (np.pad(x, (0, more)) for x, more in ((rows, spare * (not apart)), (turns, spare * apart)))
+    own, outer = np.array([[0, 0, few]]), np.zeros((1, 2), np.int64)
+    if apart:
+        source, target, s, t, tables = turns, rows, in_turn, in_rows, (outer, along, starts, own, pieces)
+    else:
+        source, target, s, t, tables = rows, turns, in_rows, in_turn, (outer, starts, along, pieces, own)
+    expected = target.copy()
+    for k in range(width):
+        expected[t + k] = source[s + k]
+    kernel, tables = few_kernel(bits, few), tables_at_end(*tables)
+    for streaming in (0, 1):
+        run = lambda a, b: kernel(a, b, *tables, streaming, SCRATCH)  # noqa: B023, E731 (called at once)
+        check(run, source, target, expected, (None, 0))
+
+
+@pytest.mark.parametrize("apart", [True, False])
+@pytest.mark.parametrize("few", [2, 3, 4])
+@pytest.mark.parametrize("bits", [8, 16, 32, 64])
+def test_any_one_of_few_rows_may_be_the_last_one_or_begin_off_lines(bits, few, apart):
+    width = bits // 8
+    for count, last, odd in product((63, 127), range(few), range(few)):
+        order, pitch = np.roll(np.arange(few), last + 1), (count + 1) * width + 63 & -64
+        starts = order * pitch + width * (np.arange(few) == odd)
+        for spare in (0, few - 1):
+            pieces = np.array([[0, 0, count]])
+            check_few(bits, starts, np.arange(count) * few * width, pieces, apart=apart, spare=spare)
+
+
+@pytest.mark.parametrize("apart", [True, False])
+@pytest.mark.parametrize("few", [2, 3, 4])
+@pytest.mark.parametrize("bits", [8, 16, 32, 64])
+def test_of_few_rows_one_piece_tells_nothing_of_the_next_one(bits, few, apart):
+    """Elements that take turns follow each other in the first piece, and count down in the second."""
+    width, count = bits // 8, 70
+    along = np.concatenate([np.arange(count), np.arange(2 * count)[: count - 1 : -1]]) * few * width
+    pieces = np.array([[0, 0, count], [(count + 3) * width, count, count]])
+    check_few(bits, np.arange(few) * (2 * count + 5) * width, along, pieces, apart=apart)
+
+
 # --- runs -------------------------------------------------------------------------------------------------------------
 
 
@@ -909,6 +998,12 @@ def test_a_packed_run_becomes_bytes_and_bytes_a_packed_run(seed, bits, streaming
 def check_packed_run(seed, bits, streaming, high_first, signed, places):
     rng = np.random.default_rng(seed)
     count, element, start = (int(rng.integers(0, n)) for n in (1500, 40, 70))
+    check_run_of_packed(rng, (count, element, start), bits, streaming, high_first, signed, places)
+
+
+def check_run_of_packed(rng, run, bits, streaming, high_first, signed, places):
+    """So many elements, from one of the packed ones on and from a byte on."""
+    count, element, start = run
     packed_bytes, flat = rng.integers(0, 256, -(-(element + count) * bits // 8), np.uint8), start + count
     where = (element + np.arange(count)) * bits
     if high_first:
@@ -946,7 +1041,7 @@ def test_many_packed_runs_at_once(seed, bits, streaming, high_first, signed, pla
 
     def tables(first, second):
         outer, rows, pieces = (np.stack([x, y], 1) for x, y in zip(parts(first), parts(second), strict=True))
-        return outer, np.pad(rows, ((0, 0), (0, 1))), np.column_stack([pieces, lengths])
+        return tables_at_end(outer, np.pad(rows, ((0, 0), (0, 1))), np.column_stack([pieces, lengths]))
 
     def parts(x):
         return x[:, 0, 0], x[0, :, 0] - x[0, 0, 0], x[0, 0, :] - x[0, 0, 0]
@@ -973,6 +1068,40 @@ def test_unpacked_runs_that_follow_each_other_are_put_together(bits, count, begi
     expected[places[1]] = packed[places[0] * bits // 8] >> places[0] * bits % 8 & (1 << bits) - 1
     tables = outer, rows, np.array([[0, 0, count]]), bits, 0, 0, 1, SCRATCH
     check(lambda s, t: packed_runs.unpack(s, t, *tables), packed, np.full_like(expected, 7), expected, (None, None))
+
+
+@pytest.mark.parametrize("high_first", [0, 1])
+@pytest.mark.parametrize("bits", [4, 2, 1])
+def test_packed_runs_of_nearly_a_line_end_where_memory_does(bits, high_first):
+    """One byte that is read too many shows only where the elements end in the last byte of as many as a line takes."""
+    for count, element in product(range(49, 66), {1, 8 // bits - 1}):
+        for streaming in (0, 1):
+            run = count, element, 5
+            check_run_of_packed(np.random.default_rng(count), run, bits, streaming, high_first, 0, (None, None))
+
+
+@pytest.mark.parametrize("streaming", [0, 1])
+def test_rows_of_any_length_end_where_memory_does(streaming):
+    """One byte that is read too many shows at a single one of 64 lengths."""
+    source = np.random.default_rng(1).integers(0, 256, 140, np.uint8)
+    for count, begin in product(range(1, 140), (0, 5)):
+        tables = np.zeros((1, 2), np.int64), np.zeros((1, 3), np.int64), np.array([[0, 0, count]]), *[np.arange(2)] * 2
+        run = lambda s, t: interleave.rows(s, t, *tables, streaming, SCRATCH)  # noqa: B023, E731 (called at once)
+        check(run, source[:count], np.zeros(count, np.uint8), source[:count], (None, begin))
+
+
+@pytest.mark.parametrize("streaming", [0, 1])
+@pytest.mark.parametrize("q", [5, 64, 200])
+def test_transposed_rows_of_nearly_a_line_end_where_memory_does(q, streaming):
+    for p, last in product((31, 47, 63, 64, 65, 127), (q - 1, q // 2)):
+        x = np.random.default_rng(p).integers(0, 256, (q, p), np.uint8)
+        order = np.roll(np.arange(q), last + 1)  # row `last` is the farthest one
+        tables = np.zeros((1, 2), np.int64), order * p, np.arange(p) * (q + 3)
+        tables += np.array([[0, 0, p]]), np.array([[0, 0, q]])
+        wanted = np.zeros((p, q + 3), np.uint8)
+        wanted[:, :q] = x[order].T
+        run = lambda s, t: transpose.transpose8(s, t, *tables, streaming, SCRATCH)  # noqa: B023, E731 (called at once)
+        check(run, x.ravel(), np.zeros(wanted.size, np.uint8), wanted.ravel(), (None, 3))
 
 
 @given(seeds, flags, places)
