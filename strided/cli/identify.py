@@ -92,7 +92,7 @@ def _values(name: str, reading: Reading) -> Any:
 
 def _buffer(name: str, offset: int, reading: Reading) -> tuple[Any, str | None]:
     """The bytes under question, or the path of the file that they are; and the shape that the file gives them."""
-    if name != STANDARD and not os.path.isfile(name):
+    if name != STANDARD and (os.path.isdir(name) or not os.path.exists(name)):  # a pipe is read as it comes
         array = with_layout(array_of([name], reading)[0], name)
     else:
         given, label = open_operand(name, reading.stack)

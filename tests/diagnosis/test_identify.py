@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import json
 import mmap
+import os
 import re
+import threading
 import tracemalloc
 from pathlib import Path
 from typing import Any
@@ -280,6 +282,44 @@ def test_zeros_in_front_are_no_rows(text: str) -> None:
     values = (1000 * waves(shape.dimensions, 0.02, 1)).astype(shape.dtype)  # type: ignore[arg-type]
     raw = bytes(1024) + values.tobytes()
     assert not is_sure_of_another(raw, text, 1024)
+
+
+@pytest.mark.parametrize("seed", thinned([8, 26, 39, 54], 3))
+def test_rows_of_values_that_change_little_by_little_have_no_levels_of_their_own(seed: int) -> None:
+    """Neither do those of a wrong reading, which the right one beats by chance alone, or not at all."""
+    rng = np.random.default_rng(seed)
+    axes = [np.sin(np.arange(n) / rng.uniform(5, 20) + rng.uniform(0, 3)) for n in (17, 40)]
+    values = np.outer(*axes) + rng.choice([0.02, 0.1, 0.3]) * rng.normal(size=(17, 40)) > 0
+    assert not is_sure_of_another(bytes(512) + values.T.tobytes(), "pred[17,40]{0,1}", 512)
+
+
+def test_rows_that_are_nearer_than_neighbours_are_no_sequence() -> None:
+    """Sorted rows, column by column: from the end of one to the next they go on, but each row is its own."""
+    values = np.sort(np.random.default_rng(40).integers(0, 30000, (256, 512)), axis=-1).astype(np.int32)
+    assert "s32[256,512]{0,1}" in named(identify(values.T.tobytes(), "s32[256,512]"))
+
+
+@pytest.mark.parametrize(("text", "axis", "tail"), [("s32[5,131]{1,0}", 1, 4), ("bf16[300,70]{1,0}", 0, 496)])
+def test_bytes_that_may_lie_at_either_end_are_not_taken_for_a_header(text: str, axis: int, tail: int) -> None:
+    shape = sd.parse_shape(text)
+    values = np.indices(shape.dimensions)[axis].astype(shape.dtype)
+    assert not is_sure_of_another(values.tobytes() + bytes(tail), text)
+
+
+def test_bytes_behind_an_array_are_not_decided_for() -> None:
+    """Random bytes in front are true preds, and a causal mask goes on as smoothly some rows further down."""
+    front = np.random.default_rng(0).integers(1, 256, 512, dtype=np.uint8).tobytes()
+    raw = front + np.tril(np.ones((33, 129), np.bool_)).tobytes()
+    assert not is_sure_of_another(raw, "pred[33,129]{1,0}", 512)
+
+
+def test_of_the_usual_layouts_none_is_taken_for_granted() -> None:
+    """Each plane has a scale of its own, which says nothing of how its elements lie."""
+    rng = np.random.default_rng(1)
+    values = (rng.normal(size=(8, 128, 256)) * np.exp(rng.normal(size=(8, 1, 1)))).astype(np.float32)
+    found = identify(values.tobytes(), "f32[8,128,256]")
+    assert found.verdict == "tied"
+    assert {"f32[8,128,256]{2,1,0}", "f32[8,128,256]{2,1,0:T(8,128)}"} <= {str(c.shape) for c in found.candidates}
 
 
 def test_small_integers_in_floats_are_not_swapped() -> None:
@@ -683,6 +723,19 @@ def test_exit_codes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert (code, json.loads(printed)["verdict"]) == (0, "certain")
     code, printed = run(capsys, file, "f32[17,300]")
     assert (code, printed.split(":")[0]) == (1, "tied")
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes")
+def test_a_named_pipe_is_read_as_it_comes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    raw, _ = buffer_of("f32[17,300]{1,0:T(8,128)}", smooth)
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=pipe.write_bytes, args=(raw.tobytes(),), daemon=True)
+    writer.start()
+    code, printed = run(capsys, str(pipe), "f32[17,300]")
+    writer.join()
+    assert code == 0
+    assert "f32[17,300]{1,0:T(8,128)}" in printed
 
 
 def test_errors_are_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -65,6 +65,13 @@ class Reading:
         return self.start, self.missing_bytes > 0
 
     @property
+    def has_rest(self) -> bool:
+        """Whether bytes lie behind the array that neither rounding up nor the packing of elements explains."""
+        needed = self.shape.byte_size
+        is_explained = self.shape.element_bits < 8 or is_rounded_up(needed + self.excess_bytes, needed)
+        return self.excess_bytes > 0 and not is_explained
+
+    @property
     def is_exact(self) -> bool:
         """Whether the array takes exactly the bytes of the buffer."""
         return not (self.offset or self.missing_bytes or self.excess_bytes)
@@ -207,5 +214,14 @@ def placements(have: int, needed: int) -> Iterator[tuple[int, int, int]]:
         return
     if excess <= max(_LONGEST_HEADER, have // 16):
         yield excess, 0, 0
-    if any(have == -(-needed // granule) * granule for granule in GRANULES):
+    if is_rounded_up(have, needed):
         yield 0, 0, excess
+
+
+def is_rounded_up(have: int, needed: int) -> bool:
+    """Whether a buffer has so many bytes because allocations come in whole granules.
+
+    >>> is_rounded_up(512, 500), is_rounded_up(504, 500)
+    (True, False)
+    """
+    return any(have == -(-needed // granule) * granule for granule in GRANULES)

@@ -209,12 +209,19 @@ def _plausible(source: Source, start: int, known: Known) -> list[tuple[Reading, 
             possible = readings(source.size, start, name, dimensions, known.claim, guessed)
             if known.sizes is None:
                 possible = (trimmed(source, r, known) for r in possible)
-            found += [(r, signs[_of_type(r)]) for r in _variants(possible) if _of_type(r) in signs]
+            variants = [v for r in possible for v in _variants(_at_either_end(r, start))]
+            found += [(r, signs[_of_type(r)]) for r in variants if _of_type(r) in signs]
     if known.element_type is None and any(r.is_exact for r, _ in found):
         # Each type has sizes of its own: one that fits is a sign.
         fitting = {r.shape.element_type for r, _ in found if r.is_exact}
         found = [(r, e) for r, e in found if r.shape.element_type in fitting]
     return list(dict.fromkeys(found))
+
+
+def _at_either_end(reading: Reading, start: int) -> list[Reading]:
+    """A reading, and the same one with the bytes behind it that it leaves in front: either may be what is odd."""
+    front = reading.offset - start
+    return [reading] + [replace(reading, offset=start, excess_bytes=front)] * (front > 0)
 
 
 def _typed(size: int, start: int, name: str) -> Iterator[Reading]:

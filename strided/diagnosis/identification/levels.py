@@ -39,16 +39,23 @@ _RUN = 16
 _COUNTED = 4096
 #: Numbers of rows are counted, not sorted, up to so many for each slot.
 _DENSE = 16
+#: The share of what rows tell that others, half a row further, tell at most if rows have levels of their own: each of
+#: these is half of one row and half of the next, and tells half of it.
+_GRADUAL = 0.75
 #: One in so many slots is too few to find two of one row.
 _SPARSE = 32
 
 
 class Fit(NamedTuple):
-    """What groups explain: a gain over one group in nats, what each slot contributes, and the share of the variance."""
+    """What groups explain: a gain over one group in nats, what each slot contributes, and the share of the variance.
+
+    `run`: how many rows share a level, as a power of two.
+    """
 
     gain: float
     terms: Floats
     share: float
+    run: int = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,19 +126,35 @@ class Slots:
 
     def fits(self, reading: Reading, feature: int, groupings: Sequence[tuple[int, ...]]) -> list[Fit]:
         """What padding alone explains, and then the rows of each grouping, given by the axes that tell the row."""
+        index, parts = self._placed(reading)
+        found = [fit(self.features[feature], parts, np.zeros(0, np.int64))]
+        for axes in groupings:
+            rows = _rows(index, axes, reading.shape.dimensions)
+            found.append(self._best_of_runs(feature, parts, rows))
+        return found
+
+    def are_gradual(self, reading: Reading, feature: int, axes: tuple[int, ...], rows: Fit, padding: Fit) -> bool:
+        """Whether rows half a row further in memory tell about as much as those of a grouping, beside the `padding`.
+
+        Then values change little by little. Any rows that are about as long tell that, those of a wrong reading, too.
+        """
+        shape = reading.shape
+        assert shape.layout is not None
+        along = next(k for k in shape.layout.minor_to_major if k not in axes)
+        index, parts = self._placed(reading)
+        halves = 2 * _rows(index, axes, shape.dimensions) + (2 * index[along] >= shape.dimensions[along])
+        shifted = fit(self.features[feature], parts, (halves + (1 << rows.run)) >> (rows.run + 1)).gain
+        return shifted - padding.gain > _GRADUAL * (rows.gain - padding.gain)
+
+    def _placed(self, reading: Reading) -> tuple[list[Table], Table]:
+        """The index of each slot that holds an element, and whether each does (0), is padding (1), or outside (2)."""
         shape = reading.shape
         offsets = self.at - (reading.start - _phase(reading)) * 8 // shape.element_bits
         slots = shape.expansion.allocated_elements
         is_inside = (offsets >= 0) & (offsets < slots)
         index, over = shape.expansion.coordinates_at(np.where(is_inside, offsets, 0))
         parts = np.where(is_inside, np.where(over < 0, 0, 1), 2)
-        held = parts == 0
-        found = [fit(self.features[feature], parts, np.zeros(0, np.int64))]
-        for axes in groupings:
-            sizes = tuple(shape.dimensions[k] for k in axes)
-            rows = np.ravel_multi_index([index[k][held] for k in axes], sizes)
-            found.append(self._best_of_runs(feature, parts, rows))
-        return found
+        return [each[parts == 0] for each in index], parts
 
     def _best_of_runs(self, feature: int, parts: Table, rows: Table) -> Fit:
         """What rows explain, or runs of 2, 4, 8, ... rows that share levels."""
@@ -139,7 +162,7 @@ class Slots:
         while best.gain and rows.max() >= 2 * _LEAST_RUNS:
             rows = rows >> 1
             found = fit(self.features[feature], parts, rows)
-            found = found._replace(gain=found.gain - _RUNS)
+            found = found._replace(gain=found.gain - _RUNS, run=best.run + 1)
             if found.gain <= best.gain:
                 break
             best = found
@@ -216,6 +239,12 @@ def _levels(values: Floats, rows: Table, least: float) -> tuple[Floats, float, f
         return np.full(n, values.mean()), one, 0.0
     levels = centre[k] + (means - centre[k]) * _RATIOS[k] * weight[k]
     return levels[rows], float(left[k]), float(twice[k])
+
+
+def _rows(index: Sequence[Table], axes: Sequence[int], dimensions: Sequence[int]) -> Table:
+    """The number of the row that each index lies in, given by the axes that tell the row."""
+    found: Table = np.ravel_multi_index([index[k] for k in axes], tuple(dimensions[k] for k in axes))
+    return found
 
 
 def numbered(rows: Table) -> tuple[Table, Table, Table]:

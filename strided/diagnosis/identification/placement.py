@@ -28,8 +28,10 @@ def placement(reading: Reading, size: int) -> Evidence:
         sentence = f"size: the buffer lacks {reading.missing_bytes:,} of {counted(needed, 'byte')}"
         return Evidence("size", -8 - min(reading.missing_bytes / 20, _MOST), sentence)
     if reading.excess_bytes:
-        sentence = f"size: {counted(reading.excess_bytes, 'byte lies', 'bytes lie')} behind the array, from rounding up"
-        return Evidence("size", -4 - min(reading.excess_bytes / 20, _MOST), sentence)
+        sentence = f"size: {counted(reading.excess_bytes, 'byte lies', 'bytes lie')} behind the array"
+        if not reading.has_rest:
+            return Evidence("size", -4 - min(reading.excess_bytes / 20, _MOST), f"{sentence}, from rounding up")
+        return Evidence("size", -10 - min(reading.excess_bytes / 4, _MOST), sentence)
     if reading.offset:
         if reading.offset in HEADERS:
             sentence = f"size: {reading.offset:,} bytes lie in front, as headers do"

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from strided.diagnosis.identification.candidates import Reading
 from strided.diagnosis.identification.evidence import Evidence
-from strided.diagnosis.identification.levels import Feature, Floats, Slots, fit, numbered
+from strided.diagnosis.identification.levels import Feature, Fit, Floats, Slots, fit, numbered
 from strided.diagnosis.identification.sampling import Pairs, Sample, Source, as_numbers
 
 #: Differences below this share of those of shuffled values count as this.
@@ -34,6 +34,8 @@ _UNLIKE, _SHORT = 0.6, 16
 #: Ends of rows that are looked at, and the fewest that tell whether values go on there, if within rows they differ by
 #: less than this share of what others do.
 _ENDS, _LEAST_ENDS, _SEQUENCE = 512, 8, 0.25
+#: Values that are compared with those a row further, and the share of what neighbours differ by that tells rows.
+_APART, _CLOSER = 1024, 0.9
 #: Places of a power of two that are enough to tell what it does.
 _POSITIONS = 12
 
@@ -50,7 +52,7 @@ class Structure:
     terms : ndarray
         What neighbours in each cell, or each run of slots, contribute, to tell how far sampling may be out.
     unlike : float
-        What of the weight only says that padding is unlike values, in nats.
+        What of the weight says nothing of rows, in nats: padding is unlike values, or these change little by little.
     smoothness : float
         What each pair of neighbours says, in nats.
     """
@@ -64,6 +66,11 @@ class Structure:
     def weight(self) -> float:
         """The weights of all evidence, in nats."""
         return sum(e.weight for e in self.evidence)
+
+    @property
+    def order(self) -> float:
+        """What of it is that values rise or fall throughout."""
+        return sum(e.weight for e in self.evidence if e.kind == "order")
 
     @property
     def error(self) -> float:
@@ -226,9 +233,11 @@ def _scale(
 ) -> tuple[Evidence, Floats, float]:
     """The row, or the column, that an element lies in tells its value, or its magnitude, and padding is unlike others.
 
-    Also what each slot contributes, and how much of the weight the padding has.
+    Also what each slot contributes, and how much of the weight says nothing of rows: what the padding has, or all of it
+    if values change little by little.
     """
     best, terms, unlike = _NO_SCALE, np.zeros(len(slots.at)), 0.0
+    chosen: tuple[int, tuple[int, ...], Fit, Fit] | None = None
     first = len(features) - len(slots.features)
     for feature, u in enumerate(features[first:]):
         groupings = _groupings(u, inside, sample)
@@ -238,9 +247,12 @@ def _scale(
         for (axes, name), told in zip([((), ""), *groupings.items()], found, strict=True):
             weight = max(told.gain, _rough(u, inside, sample, axes) if slots.is_sparse and axes else 0.0)
             if weight > best.weight:
+                chosen = (feature, axes, told, found[0]) if axes else None
                 whose = f"the index along {name}" if name else "what is padding and what is not"
                 best = Evidence("scale", weight, f"scale: {whose} tells {told.share:.0%} of the variation of {what}")
                 terms = told.terms
+    if chosen is not None and not slots.is_sparse and slots.are_gradual(reading, *chosen):
+        unlike = best.weight
     return best, terms, unlike
 
 
@@ -352,7 +364,19 @@ def goes_on(source: Source, reading: Reading) -> bool:
     last, first, *within = ranks(as_numbers(values), inside, len(values)).reshape(4, -1)
     far = float(np.median(_shuffled(np.concatenate([last, first]))))
     near, across = float(np.median(np.abs(within[1] - within[0]))), float(np.median(np.abs(first - last)))
-    return 0 < near < _SEQUENCE * far and across <= 2 * near
+    return 0 < near < _SEQUENCE * far and across <= 2 * near and not _are_rows_alike(source, reading, row)
+
+
+def _are_rows_alike(source: Source, reading: Reading, row: int) -> bool:
+    """Whether values a row apart in memory differ by less than neighbours do.
+
+    Those of a sequence differ by more the further apart they are, or by as much if most of it is noise.
+    """
+    size = reading.shape.size
+    at = np.random.default_rng(23).integers(0, size - row, min(_APART, size))
+    values, inside = source.fetch(reading, np.concatenate([at, at + 1, at + row]))
+    here, near, far = ranks(as_numbers(values), inside, len(values)).reshape(3, -1)
+    return float(np.abs(far - here).mean()) < _CLOSER * float(np.abs(near - here).mean())
 
 
 def _order(numbers: Floats, inside: npt.NDArray[np.bool_], sample: Sample) -> Evidence:

@@ -20,6 +20,8 @@ _MARGIN, _DEVIATIONS = 12.0, 2.5
 _AHEAD, _LANES = 0.25, 128
 #: What `usualness` gives row-major order, and tiles that the compiler gives no such rows.
 _ROW_MAJOR, _UNUSUAL = 2, 6
+#: What bytes that are left over or missing, and swapped ones, add to that.
+_INEXACT = 10
 #: The same for levels of rows, of which runs in another order have much the same.
 _SCALE = 0.03
 #: The same for readings of which one shows continuity and the other scale: their weights are hardly comparable.
@@ -79,7 +81,7 @@ def decide(judged: Sequence[Judged], known: Known, limit: int) -> Identification
         return Identification((), "none", (_why_none(known),))
     groups.sort(key=lambda members: -members[0].weight)
     best = groups[0][0]
-    rivals = [g for g in groups if best.weight - g[0].weight <= _tolerance(best, g[0]) or _are_alike(groups[0], g)]
+    rivals = [g for g in groups if _ahead(best, g[0]) <= _tolerance(best, g[0]) or _are_alike(groups[0], g)]
     extra: tuple[str, ...] = ()
     verdict: Verdict = "tied"
     if best.telling > _LEAST:
@@ -90,8 +92,20 @@ def decide(judged: Sequence[Judged], known: Known, limit: int) -> Identification
             extra = (_preferred(rivals[0], known, len(rivals) - 1),)
             if _may_be_preferred(rivals, groups[0], known):
                 verdict = "likely"
+        if min(rivals[0], key=lambda j: usualness_of(j.reading, known)).reading.has_rest:
+            verdict = "tied"  # bytes behind an array say that something is amiss, and not what
     ordered = [*rivals, *(g for g in groups if g not in rivals)]
     return Identification(_candidates(ordered, len(rivals), verdict, extra, known)[:limit], verdict)
+
+
+def _ahead(a: Judged, b: Judged) -> float:
+    """How much better one reading is than another. Of two that are in order, none is more so."""
+    shapes = a.reading.shape, b.reading.shape
+    are_ordered = (
+        a.structure.order and b.structure.order and shapes[0].text(layout=False) == shapes[1].text(layout=False)
+    )
+    order = a.structure.order - b.structure.order if are_ordered else 0.0
+    return a.weight - b.weight - order
 
 
 def _are_alike(a: Sequence[Judged], b: Sequence[Judged]) -> bool:
@@ -111,12 +125,22 @@ def _may_be_preferred(rivals: Sequence[Sequence[Judged]], best: Sequence[Judged]
 
     It may if that one is the best anyway, or as good as the best but for chance: the order of a sequence that goes on
     from row to row is as smooth in every other, and a square is as good as its mirror image. Beside a better reading,
-    what is usual is a guess; but a claim that nothing refutes is none.
+    what is usual is a guess; but a claim that nothing refutes is none. The compiler's layouts and row-major order are
+    both so usual that neither may be taken for granted beside the other.
     """
-    first = rivals[0]
-    if _rank(first, known) < 0 or first is best or _are_alike(first, best):
+    first, second = rivals[:2]
+    if _rank(first, known) < 0:
         return True
-    return any(_are_mirrored(one.reading, other.reading) for one in first for other in best)
+    ranks = _rank(first, known), _rank(second, known)
+    are_usual = ranks[1] - ranks[0] <= _ROW_MAJOR and ranks[1] % _INEXACT <= _ROW_MAJOR
+    if are_usual and first[0].reading.place == second[0].reading.place and not _are_twins(first, second):
+        return False
+    return first is best or _are_twins(first, best)
+
+
+def _are_twins(a: Sequence[Judged], b: Sequence[Judged]) -> bool:
+    """Whether nothing could tell two groups from each other: sequences, and squares."""
+    return _are_alike(a, b) or any(_are_mirrored(one.reading, other.reading) for one in a for other in b)
 
 
 def _are_mirrored(a: Reading, b: Reading) -> bool:
@@ -156,7 +180,7 @@ def usualness_of(reading: Reading, known: Known) -> float:
     swapped = reading.byteorder == "big" or reading.bitorder == "big"
     layout = reading.shape.layout
     ascending = known.sizes is None and layout is not None and not layout.is_descending
-    return usualness(reading.shape) + 0.5 * ascending + 10 * (not reading.is_exact) + 10 * swapped
+    return usualness(reading.shape) + 0.5 * ascending + _INEXACT * (not reading.is_exact) + _INEXACT * swapped
 
 
 def _tolerance(a: Judged, b: Judged) -> float:
