@@ -32,6 +32,8 @@ _ERRORS = "strided.plain marks"
 _ASCII = "strided_ascii"
 #: Commands that map files, with the words they are called by.
 _MAPPING = (["diff"], ["identify"], ["padding"])
+#: Between two lines of a message. Other spaces may be those of a name, which is shown as it is.
+_LINE_END = re.compile(r"\s*\n\s*")
 #: Arguments that messages advise to pass to functions, and the options that they are here.
 _OPTIONS = ((re.compile(r"\ballow_excess=True"), "--allow-excess"), (re.compile(r"\bindex=(\d+)"), r"--module \1"))
 
@@ -70,13 +72,14 @@ def run(arguments: Sequence[str] | None = None) -> NoReturn:
     except NotationError as error:
         _fail_at(error)
     except FileExistsError as error:
-        _fail(f"{error.filename} already exists; --force overwrites it")
+        _fail(f"{visible(os.fsdecode(error.filename))} already exists; --force overwrites it")
     except OSError as error:
         path = None if error.filename is None else os.fsdecode(error.filename)
         if path is None and error.errno == errno.EBADF:
             _fail("standard input is not open for reading, or standard output not for writing")
         hint = _nearby(path) if path and isinstance(error, FileNotFoundError) else ""
-        _fail(": ".join(str(part) for part in (path, error.strerror or error) if part) + hint)
+        shown = path and visible(path)  # here, because a line end in a name is none of the message's
+        _fail(": ".join(str(part) for part in (shown, error.strerror or error) if part) + hint)
     except MemoryError:
         _fail("not enough memory")
     except (StridedError, ValueError, IndexError, ImportError) as error:
@@ -160,7 +163,7 @@ def _in_a_line(message: str) -> str:
     """A message on one line, with the options' names here. Of a long one, the start and the end."""
     for argument, option in _OPTIONS:
         message = argument.sub(option, message)
-    return visible(" ".join(message.split()), 2000)
+    return visible(_LINE_END.sub(" ", message.strip()), 2000)
 
 
 def _fail_at(error: NotationError) -> NoReturn:

@@ -170,9 +170,11 @@ def replaced_folder(path: str | os.PathLike[str], *, overwrite: bool = True) -> 
                     os.rename(old, target)
                 raise
             _sync_folder(folder)
-            with contextlib.suppress(OSError):
-                os.rename(old, temporary)  # from now on anybody may remove it
         finally:
+            # Here, because Ctrl-C may come as soon as the new folder has its name.
+            if os.path.lexists(target):
+                with contextlib.suppress(OSError):
+                    os.rename(old, temporary)  # from now on anybody may remove it
             shutil.rmtree(temporary, ignore_errors=True)
             if lock is not None:
                 os.close(lock)

@@ -148,7 +148,7 @@ def _rebuilt(context: Any, code: bytes) -> Any:
 
 def _read(path: Path) -> bytes:
     try:
-        return path.read_bytes()
+        return path.read_bytes() if path.is_file() else b""  # to be opened, a FIFO waits for a writer
     except OSError:
         return b""
 

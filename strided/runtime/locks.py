@@ -43,6 +43,8 @@ class _Held(threading.local):
 
 
 _held = _Held()
+#: The locks that forks wait for, and how many seconds.
+_holding: list[tuple[Callable[[], Any], float]] = []
 
 
 def hold_forks(lock: Callable[[], Lock], seconds: float) -> None:
@@ -50,6 +52,7 @@ def hold_forks(lock: Callable[[], Lock], seconds: float) -> None:
 
     Of several such locks, forks wait first for that which was named here last.
     """
+    _holding.append((lock, seconds))
     if hasattr(os, "register_at_fork"):
         os.register_at_fork(before=lambda: _take(lock(), seconds))
 
@@ -68,6 +71,30 @@ def _take(lock: Any, seconds: float) -> None:
         raise interruption
 
 
+def _take_late() -> None:
+    """Take what other threads named to `hold_forks` while this fork waited: of hooks, only earlier ones are run.
+
+    They do so within `importing`. It is taken last, as by every fork: who holds another lock may want it.
+    """
+    last: Any = importing()
+    try:
+        _take(last, _IMPORT_SECONDS)
+    finally:
+        while late := [each for each in _holding if not _is_taken(each[0]())]:
+            if last in _held.locks:
+                _held.locks.remove(last)
+                if last._is_owned():
+                    last.release()
+            for lock, seconds in reversed(late):
+                _take(lock(), seconds)
+            _take(last, _IMPORT_SECONDS)
+
+
+def _is_taken(lock: Any) -> bool:
+    """Whether this thread holds a lock, or has waited for it in vain."""
+    return lock._is_owned() or lock in _held.locks
+
+
 def _free() -> None:
     while _held.locks:
         lock = _held.locks.pop()
@@ -83,4 +110,5 @@ importing = own_lock(threading.RLock)
 
 In a child that was forked in the middle of an import, whoever wants the same module waits for ever.
 """
-hold_forks(importing, _IMPORT_SECONDS)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_take_late)

@@ -108,3 +108,16 @@ def test_a_full_disk_leaves_what_was_there(dump: Path, tmp_path: Path) -> None:
     assert done.stderr.count("\n") == 1
     assert target.read_bytes() == b"as it was"
     assert sorted(p.name for p in tmp_path.iterdir()) == ["dump.bin", "out.npy"]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="names are others there")
+def test_the_name_of_a_file_is_shown_as_it_is(run: Run, dump: Path) -> None:
+    """Line ends and several spaces are parts of names, and others may be called as what is left without them."""
+    _, _, err = run("convert", str(dump), SHAPE, str(dump.parent / "a  b" / "c.npy"))
+    assert "a  b" in err
+    (dump.parent / "a\nb.npy").write_bytes(b"")
+    for arguments in ((str(dump), SHAPE, "a\nb.npy"), ("a\nc.npy", "b.npy")):
+        places = (str(dump.parent / a) if a.endswith(".npy") else a for a in arguments)
+        _, _, err = run("convert", *places)
+        assert r"a\n" in err
+        assert err.count("\n") == 1

@@ -508,6 +508,25 @@ def test_a_folder_takes_its_place_when_it_is_complete(tmp_path: Path, monkeypatc
     assert names(tmp_path) == ["x"]
 
 
+def test_ctrl_c_behind_the_swap_of_two_folders_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing would ever remove the earlier folder, which has a name of its own meanwhile."""
+    target = tmp_path / "x"
+    with replaced_folder(target) as folder:
+        Path(folder, "file").write_text("first", encoding="utf-8")
+    sync = atomic._sync_folder
+
+    def interrupted(place: str) -> None:
+        if place == str(tmp_path):  # when the new folder has its name; on a slow disk this takes the longest
+            raise KeyboardInterrupt
+        sync(place)
+
+    monkeypatch.setattr(atomic, "_sync_folder", interrupted)
+    with pytest.raises(KeyboardInterrupt), replaced_folder(target) as folder:
+        Path(folder, "file").write_text("second", encoding="utf-8")
+    assert (target / "file").read_text(encoding="utf-8") == "second"
+    assert names(tmp_path) == ["x"]
+
+
 def test_an_error_within_a_folder_names_the_place_that_was_meant(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="too long") as caught, replaced_folder(tmp_path / "x") as folder:
         os.mkdir(os.path.join(folder, 300 * "n"))

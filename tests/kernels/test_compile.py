@@ -8,14 +8,16 @@ import os
 import subprocess
 import sys
 import tempfile
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import llvmlite
 import numba
 import numpy as np
 import pytest
 
-from strided.kernels import compile, disk_cache
+from strided.kernels import compile, contiguous, disk_cache
 from strided.kernels.compile import BYTES, NUMBER, WRITABLE, kernel, part
 from strided.kernels.disk_cache import SWITCH, DiskCache
 from tests import paths
@@ -156,6 +158,46 @@ def test_code_for_another_cpu_is_not_used(folder, monkeypatch):
     assert not fresh().compiled.stats.cache_hits
 
 
+def test_code_of_other_versions_types_and_sources_is_not_used(folder, monkeypatch):
+    """Not even where it lies under the name of what is looked for."""
+    fresh().compiled  # noqa: B018
+    assert fresh().is_on_disk()
+    (file,) = folder.rglob("*.nbc")
+
+    def is_used(kernel):
+        cache = kernel._cache(None)
+        (path,) = cache._files(cache._state(kernel._dispatcher.targetctx))
+        assert path != file
+        path.write_bytes(file.read_bytes())
+        return kernel.is_on_disk()
+
+    for module, name in ((sys, "version"), (numba, "__version__"), (llvmlite, "__version__")):
+        with monkeypatch.context() as within:
+            within.setattr(module, name, "another")
+            assert not is_used(fresh())
+    assert not is_used(kernel(WRITABLE, WRITABLE, NUMBER)(add))
+    changed = fresh()
+    changed._sources = b"changed"
+    assert not is_used(changed)
+
+
+def test_without_sources_no_code_is_kept(folder, monkeypatch):
+    """Nothing would tell it from that of another version."""
+
+    def missing(module):
+        raise OSError("could not get source code")
+
+    monkeypatch.setattr(disk_cache, "_source", missing)
+    monkeypatch.setattr(disk_cache, "hash_of_sources", disk_cache.hash_of_sources.__wrapped__)
+    assert result(fresh()) == 42
+    assert not list(folder.rglob("*.nbc"))
+
+
+def test_code_depends_on_what_is_imported_by_what_a_module_imports():
+    needed = disk_cache._needed(contiguous.__name__)
+    assert {f"strided.kernels.{name}" for name in ("contiguous", "simd_bytes", "compile", "llvm")} <= needed
+
+
 def test_code_that_is_not_optimised_is_not_used(folder, monkeypatch):
     with monkeypatch.context() as within:
         within.setattr(numba.config, "OPT", type(numba.config.OPT)("0"))
@@ -208,6 +250,20 @@ def test_a_damaged_file_is_a_miss(folder):
         mended = fresh()  # its size may differ: names in it are numbered
         assert result(mended) == 42
         assert mended.compiled.stats.cache_hits
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no FIFOs in folders")
+def test_what_is_no_file_is_a_miss(folder):
+    """A FIFO is not waited for."""
+    assert result(fresh()) == 42
+    (kept,) = folder.rglob("*.nbc")
+    kept.unlink()
+    os.mkfifo(kept)
+    done = []
+    thread = threading.Thread(target=lambda: done.append(result(fresh())), daemon=True)
+    thread.start()
+    thread.join(timeout=60)
+    assert done == [42]
 
 
 def test_a_full_disk_is_no_matter(folder, monkeypatch):

@@ -77,3 +77,41 @@ second.join()
 print(background.undisturbed().acquire(timeout=1))
 """
     assert printed(program) == "True\n"
+
+
+def test_forks_wait_for_a_lock_that_is_named_while_they_wait() -> None:
+    """Python runs the hooks that were there when the fork began, and it went on in the middle of Numba's import."""
+    program = """
+import os, threading, time
+from strided.runtime import locks
+
+lock, begun, is_busy = locks.own_lock(threading.RLock), threading.Event(), False
+
+def work():
+    global is_busy
+    with locks.importing():
+        begun.set()
+        time.sleep(0.2)  # the fork waits for this
+        locks.hold_forks(lock, 10)
+        lock().acquire()
+    is_busy = True
+    time.sleep(0.2)
+    is_busy = False
+    lock().release()
+
+thread = threading.Thread(target=work)
+thread.start()
+begun.wait()
+child = os.fork()
+if not child:
+    os._exit(is_busy or not lock().acquire(timeout=1) or not locks.importing().acquire(timeout=1))
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+thread.join()
+print(lock().acquire(timeout=1), locks.importing().acquire(timeout=1))
+# Both are free for others, too.
+lock().release(), locks.importing().release()
+other = threading.Thread(target=lambda: print(lock().acquire(timeout=1), locks.importing().acquire(timeout=1)))
+other.start()
+other.join()
+"""
+    assert printed(program) == "0\nTrue True\nTrue True\n"
