@@ -51,6 +51,13 @@ def _calls(benchmark: type) -> Iterator[tuple[str, tuple[Any, ...]]]:
             yield from ((name, arguments) for arguments in itertools.product(*lists))
 
 
+def test_the_page_says_what_each_module_measures() -> None:
+    page = (paths.ROOT / "docs" / "benchmarks.md").read_text(encoding="utf-8")
+    table = page.partition("| module | question |")[2].partition("\n\n")[0]
+    named = [name for row in table.splitlines() for name in re.findall(r"`(\w+)`", row.rpartition(" | ")[0])]
+    assert sorted(named) == _modules()
+
+
 # Of `startup`, most is the compiler at work.
 @pytest.mark.parametrize(
     "module", thinned([pytest.param(m, marks=pytest.mark.slow) if m == "startup" else m for m in _modules()], 3)

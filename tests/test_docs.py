@@ -6,6 +6,7 @@ import doctest
 import inspect
 import re
 import shlex
+import tomllib
 import zipfile
 from collections import defaultdict
 from collections.abc import Iterator
@@ -134,6 +135,12 @@ def test_pages_are_linked() -> None:
     for page, text in texts.items():
         for target in re.findall(r"\]\((\w+)\.md\)", text):
             assert target in pages, f"{page.name} links to {target}.md"
+
+
+def test_the_readme_names_every_extra() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    named = PAGES[0].read_text(encoding="utf-8").partition("optional extras are")[2].partition(" of them")[0]
+    assert sorted(re.findall(r"`(\w+)`", named)) == sorted(project["optional-dependencies"])
 
 
 @pytest.mark.parametrize("module", [sd, sd.inspect, sd.testing, sd.tpu], ids=lambda module: module.__name__)
