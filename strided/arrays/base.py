@@ -105,7 +105,9 @@ class ArrayBase:
     `_memory`, `_map` and `_with_map` are for all modules of this package, and for no others.
     """
 
-    __slots__ = ("__weakref__", "_map", "_memory")
+    # NumPy's random generators look for the flags of any `out` where an ndarray has them, without asking what it is. Of
+    # arrays without the last slots that was other memory, and could end the process. No flag is set in these.
+    __slots__ = ("__weakref__", "_map", "_memory", *(f"_no_flags{k}" for k in range(5)))
 
     _memory: LayoutBuffer
     _map: AddressMap

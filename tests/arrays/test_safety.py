@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import os
 import pickle
@@ -9,6 +10,7 @@ import subprocess
 import sys
 import textwrap
 import threading
+import weakref
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -309,3 +311,21 @@ def test_the_most_axes() -> None:
     assert a.sum() == x.sum()
     assert a.T.shape == dimensions[::-1]
     assert np.array_equal(a[1, ..., 0], x[1, ..., 0])
+
+
+@pytest.mark.parametrize("method", ["random", "standard_normal", "standard_exponential", "standard_gamma"])
+def test_random_generators_find_no_flags_where_an_ndarray_has_them(method: str) -> None:
+    """They take any `out` for an ndarray, without looking: behind a small object is another one's memory."""
+    x = np.zeros((3, 4))
+    place = 64
+    assert ctypes.c_int.from_address(id(x) + place).value & 0xFFFF == x.flags.num
+    a = sd.LayoutArray.from_numpy(x, "{1,0:T(2,2)}")
+    arguments = (1.0,) if method == "standard_gamma" else ()
+    for each in (a, a[1:], sd.LayoutArray.from_numpy(x, "{1,0}")):
+        known = weakref.ref(each)
+        assert type(each).__basicsize__ >= place + 4
+        assert ctypes.c_int.from_address(id(each) + place).value == 0
+        with pytest.raises(ValueError, match="contiguous"):
+            getattr(np.random.default_rng(0), method)(*arguments, out=each)
+        assert known() is each
+        assert not each.any()

@@ -69,6 +69,19 @@ def test_what_pandas_takes_from_ndarrays_alone() -> None:
     with pytest.raises(ValueError, match="LayoutArray"):
         frame + a
     assert ((frame + np.asarray(a)) == 2 * VALUES).all(axis=None)
+    with pytest.raises(TypeError, match="LayoutArray"):
+        frame.groupby(a[:, 0]).sum()
+    assert frame.groupby(np.asarray(a[:, 0])).sum().equals(frame.groupby(VALUES[:, 0]).sum())
+
+
+def test_what_pandas_makes_of_other_than_ndarrays() -> None:
+    """It takes an array for a list: no rows have no columns, and all numbers have 64 bits."""
+    pd = pytest.importorskip("pandas")
+    a = array()
+    assert pd.DataFrame(np.asarray(a[:0])).shape == (0, 20)
+    assert len(pd.DataFrame(a[:0])) == 0
+    assert pd.array(np.asarray(a[:, 0])).dtype == "Float32"
+    assert (pd.array(a[:, 0]) == VALUES[:, 0]).all()
 
 
 def test_a_series_goes_into_a_layout() -> None:
