@@ -41,6 +41,7 @@ _HOMES = {
     ),
     "few_rows": ("transpose_few8", "transpose_few16", "transpose_few32", "transpose_few64"),
     "transpose_runs": ("transpose_runs",),
+    "transpose_cut": ("transpose_cut32",),
     "contiguous": ("copy", "fill"),
     "varint": ("decode_varints32", "decode_varints64", "encode_varints"),
 }

@@ -28,6 +28,8 @@ from strided.kernels.transpose_squares import (
     ask,
     asking,
     inside,
+    next_band,
+    sharing,
     sources_of,
     turning,
     wanted_at,
@@ -44,7 +46,7 @@ def _transpose(turn, suits, by_lines, width, source, target, tables, streaming, 
     p_pieces, along = p_table
     room = simd_bytes.address(scratch) + 63 & -64
     # The source's first byte and where it ends, and how many of its rows lie in a line: one of these is asked for.
-    bounds = simd_bytes.address(source), simd_bytes.address(source) + source.size, _sharing(source_rows, count)
+    bounds = simd_bytes.address(source), simd_bytes.address(source) + source.size, sharing(source_rows, count)
     held, far = (*NONE, room + RUN), ZERO
     late = ZERO, ZERO, ZERO, ZERO, ZERO
     for k in range(count):
@@ -56,7 +58,7 @@ def _transpose(turn, suits, by_lines, width, source, target, tables, streaming, 
     short = across == 1 and is_short(source_rows, count, first[1] * width, width)
     all_run_on = short and not alike and follow(target_rows, goals, first[1] * width, width, streaming) == goals
     if all_run_on:
-        prepare_run(width, first[0], first[1], room)
+        prepare_run(width, first[1] * width, first[0], first[1], room)
     run_on = ZERO
     on = max(1, _SOON // max(1, goals * count * width))
     for o in range(matrices):
@@ -72,15 +74,17 @@ def _transpose(turn, suits, by_lines, width, source, target, tables, streaming, 
                 elif short and not (alike and o > 0 and band == 0 and (run_on == 0 or run_on == p_count)):
                     run_on = follow(targets, p_count, first[1] * width, width, streaming)
                     if run_on:
-                        prepare_run(width, first[0], first[1], room)
+                        prepare_run(width, first[1] * width, first[0], first[1], room)
                         p_count = run_on
                 band += p_count
                 # What comes next is told, so that its lines can be on their way.
-                after = _next_band(outer, min(o + on, matrices - 1), p_table, o, i, (band, p_count), width, s)
+                after = next_band(outer, min(o + on, matrices - 1), p_table, o, i, (band, p_count), width, s)
                 if run_on:
                     origin, extent = (first[0], s, far), (p_count, first[1])
                     t += simd_bytes.cell(q_pieces, 0, 0) + simd_bytes.integer(targets)
-                    held = by_run(turn, width, origin, t, extent, after, held, streaming, room, bounds)
+                    held = by_run(
+                        turn, width, first[1] * width, origin, t, extent, after, held, streaming, room, bounds
+                    )
                     continue
                 for j in range(across):
                     origin = source_rows + 8 * simd_bytes.cell(q_pieces, j, 1), s, far
@@ -99,41 +103,6 @@ def _transpose(turn, suits, by_lines, width, source, target, tables, streaming, 
     if streaming:
         finish_ring(width, ring, late, room)
         simd_bytes.fence()
-
-
-@separate
-def _sharing(rows, count):
-    """How many rows lie in a line with the first one, at even steps: members of a word, but not those of the next."""
-    found = ZERO + 1
-    if count < 2:
-        return found
-    first = simd_bytes.integer(rows)
-    step = abs(simd_bytes.integer(rows + 8) - first)
-    while found < min(count, 64) and (found + 1) * step <= 64:
-        if abs(simd_bytes.integer(rows + 8 * found) - first) != found * step:
-            break
-        found += 1
-    return found
-
-
-@part
-def _next_band(outer, later, p_pieces, o, i, band, width, s):
-    """Where the source of the band after this one begins, and its width; of a matrix's last band, that of `later`.
-
-    `band` tells where in its piece this one ends, and its width; `s` where its source begins.
-    """
-    pieces, count = p_pieces
-    end, wide = band
-    left = simd_bytes.cell(pieces, i, 2) - end
-    if left > 0:
-        return s + wide * width, min(BAND, left)
-    n = i + 1 if i + 1 < count else ZERO
-    if n == 0 and o == later:
-        return s, ZERO
-    s += simd_bytes.cell(pieces, n, 0) - simd_bytes.cell(pieces, i, 0) - (end - wide) * width
-    if n == 0:
-        s += simd_bytes.cell2(outer, later, 0) - simd_bytes.cell2(outer, o, 0)
-    return s, simd_bytes.cell(pieces, n, 2)
 
 
 @separate

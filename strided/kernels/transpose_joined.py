@@ -72,12 +72,12 @@ def evenly(table, count, step):
 
 
 @separate
-def prepare_run(width, rows, count, room):
-    """Make the tables of `by_run` for `count` rows of the source, wherever they begin."""
+def prepare_run(width, size, rows, count, room):
+    """Make the tables of `by_run` for `count` rows of the source, wherever they begin, and `size` bytes of a row."""
     side, lines = 64 // width, row_lines(width)
-    whole = count // side
+    whole = size >> 6
     for k in range(side):
-        simd_bytes.put_item(room + TARGETS, k, count * width * k)
+        simd_bytes.put_item(room + TARGETS, k, size * k)
         simd_bytes.put_item(room + TARGETS, side + k, 64 * k)
     for k in range(side // lines):
         simd_bytes.put_item(room + TARGETS, 2 * side + k, 64 * lines * k)
@@ -86,15 +86,16 @@ def prepare_run(width, rows, count, room):
 
 
 @part
-def by_run(turn, width, origin, t, extent, after, held, streaming, room, bounds):
-    """Turn rows that follow each other in the target, from `t` on, all of each at once.
+def by_run(turn, width, size, origin, t, extent, after, held, streaming, room, bounds):
+    """Turn rows of `size` bytes that follow each other in the target, from `t` on, all of each at once.
 
     They are put together in the scratch and written by whole lines. `held` is what is there, a run as `held_run` has
     it, and where: past the caches, rows with whole squares are put into two places by turns, so that some are written
     while the next ones are turned.
     """
     side = 64 // width
-    size, whole, rest = extent[1] * width, extent[1] // side, extent[1] % side
+    whole = size >> 6
+    rest = extent[1] - whole * side
     begin, end, base = begun_at(held[:3], t, streaming, held[3])
     place = held[3]
     mixes = streaming and whole > 0
@@ -102,7 +103,7 @@ def by_run(turn, width, origin, t, extent, after, held, streaming, room, bounds)
     places, apart, by_lines = room + TARGETS, room + TARGETS + 8 * side, room + TARGETS + 16 * side
     here, following = (rows, s, extent[1]), (rows, after[0], extent[1], after[1])
     count = (extent[1] + side - 1) // side
-    last = room + SOURCES if rest else rows
+    last = room + SOURCES if rest < side else rows + 8 * whole * side
     safe = s + extent[0] * width + far + 64 <= bounds[1]
     # What is written behind a row is overwritten: by whole squares, or by the next row if rows are written in order.
     in_place = whole > 0 or width == 8 or size <= 32 or (width == 4 and simd_bytes.writes_by_mask())

@@ -37,6 +37,41 @@ _asks_any = part(lines_besides.asks_any)
 row_lines = part(lines_besides.row_lines)
 
 
+@separate
+def sharing(rows, count):
+    """How many rows lie in a line with the first one, at even steps: members of a word, but not those of the next."""
+    found = ZERO + 1
+    if count < 2:
+        return found
+    first = simd_bytes.integer(rows)
+    step = abs(simd_bytes.integer(rows + 8) - first)
+    while found < min(count, 64) and (found + 1) * step <= 64:
+        if abs(simd_bytes.integer(rows + 8 * found) - first) != found * step:
+            break
+        found += 1
+    return found
+
+
+@part
+def next_band(outer, later, p_pieces, o, i, band, width, s):
+    """Where the source of the band after this one begins, and its width; of a matrix's last band, that of `later`.
+
+    `band` tells where in its piece this one ends, and its width; `s` where its source begins.
+    """
+    pieces, count = p_pieces
+    end, wide = band
+    left = simd_bytes.cell(pieces, i, 2) - end
+    if left > 0:
+        return s + wide * width, min(BAND, left)
+    n = i + 1 if i + 1 < count else ZERO
+    if n == 0 and o == later:
+        return s, ZERO
+    s += simd_bytes.cell(pieces, n, 0) - simd_bytes.cell(pieces, i, 0) - (end - wide) * width
+    if n == 0:
+        s += simd_bytes.cell2(outer, later, 0) - simd_bytes.cell2(outer, o, 0)
+    return s, simd_bytes.cell(pieces, n, 2)
+
+
 @part
 def sources_of(origin, count, rows, room):
     """A table of so many row offsets: that of `origin`, or where `count` is less one that repeats the last row."""

@@ -63,6 +63,7 @@ _SQUARES = Kind("neighbours in the source lie apart in the target", Form.TRANSPO
 _FEW = replace(_SQUARES, reason="elements of two to four rows take turns in the other buffer")
 _WORDS = Kind("words that rows share in the source are rows of such words in the target", Form.TRANSPOSITION)
 _RUNS = Kind("short runs that are neighbours in the source lie apart in the target", Form.TRANSPOSITION, 1.5)
+_CUT = "words that rows share in the source are rows of the target, which end inside of a word"
 _PACKED = "packed elements, side by side in both"
 _NEST = Kind("any regular layout", Form.NEST)
 _SQUARE_COSTS = {8: 1.85, 16: 1.55, 32: 1.5, 64: 1.15}
@@ -82,6 +83,7 @@ KINDS = {
     **_each("transpose_words", _WORDS, {1: 1.4, 2: 1.3, 4: 1.3, 8: 1.2, 16: 1.6}),
     "transpose_pairs": replace(_WORDS, cost=1.2, bits=16, squares=True),
     "transpose_runs": _RUNS,
+    "transpose_cut32": replace(_SQUARES, reason=_CUT, bits=32, cost=_SQUARE_COSTS[32]),
     "unpack": Kind(_PACKED, Form.ROWS, 1.05, packed=1),
     "pack": Kind(_PACKED, Form.ROWS, packed=2, free_rows=True),
     "pack_words": Kind(f"{_PACKED}, in runs that fill words of the target", Form.ROWS, packed=2),

@@ -5,7 +5,7 @@ The nearest axis of a side is the one with the smallest step. If both sides have
 sub-tile such as ``(2,1)`` puts neighbouring rows into one word of 32 bits; if one side alone has that, rows are taken
 apart (``deinterleave``) or put together (``interleave``). If both sides have it, along different axes, words are turned
 (``exchange``, ``transpose_words``); along the same one, or if runs are as short for another reason, each run becomes
-one wider element and the question is asked again.
+one wider element and the question is asked again, though the last one may be cut (``transpose_cut32``).
 """
 
 from __future__ import annotations
@@ -15,11 +15,13 @@ from dataclasses import replace
 from itertools import chain
 from typing import NamedTuple, TypeAlias
 
+from strided.kernels import SHORT_ROW_BYTES
 from strided.planning.axis_maps import AxisMap, RadixMap
 from strided.planning.box_steps import Case, is_short, nearest, step_of, transposed
-from strided.planning.boxes import WORD_BITS, Axis, Box, Spans, cut, side_of
+from strided.planning.boxes import WORD_BITS, Axis, Box, Spans, cut, grouped, side_of
 from strided.planning.longer_runs import (
     as_run,
+    is_run,
     lanes_joined,
     last_word_apart,
     lengthened,
@@ -39,6 +41,8 @@ from strided.runtime import limits
 _WIDEST_BITS = 64
 #: Runs of so many bits can be moved as single elements.
 _ELEMENT_BITS = (8, 16, 32, _WIDEST_BITS)
+#: Rows of up to four words are no squares: `transpose_few`, and what cuts them then, is as fast.
+_LEAST_CUT_BYTES = 16
 
 #: Boxes that no vector kernel takes, each with the bits of its elements on both sides.
 Rest: TypeAlias = tuple[tuple[Box, tuple[int, int]], ...]
@@ -74,7 +78,7 @@ def match(
     as_they_are = widen or min(source_bits, target_bits) >= 8
     if as_they_are and (turned := words_turned(asked, room)) is not None:
         return _together([Matched(turned.steps), *_left_over(turned.left, source_bits, room)])
-    runs = (_transpose_runs,) if as_they_are else ()
+    runs = (_transpose_runs, _transpose_cut) if as_they_are else ()
     for attempt in (*runs, _short_rows, _rows, _deinterleave, _interleave, _transpose, _packed):
         step = attempt(asked)
         if step is not None:
@@ -223,6 +227,27 @@ def _transpose_runs(asked: Case) -> VectorStep | None:
     if near[0] is None or near[1] is None:
         return None
     return transposed(Case(box, near[0], near[1], run, run), "transpose_runs")
+
+
+def _transpose_cut(asked: Case) -> VectorStep | None:
+    """The step that moves whole words, which rows share in the source, to short rows that end inside of a word."""
+    box, place, other, bits, target_bits = asked
+    size = box.axes[place].extent * bits // 8
+    if bits not in (8, 16) or bits != target_bits or place != other:
+        return None
+    if size * 8 % WORD_BITS == 0 or not _LEAST_CUT_BYTES < size <= SHORT_ROW_BYTES:
+        return None
+    found = grouped(box, place, WORD_BITS // bits)
+    if found is None or not is_run(found[1], (bits, bits)) or found[0].axes[place].target.unit:
+        return None
+    lane, row = nearest(found[0], 1), nearest(found[0], 2)
+    # Rows follow each other along the lanes.
+    if lane is None or row != place or found[0].axes[lane].target.unit_stride != 8 * size:
+        return None
+    step = transposed(Case(found[0], lane, row, WORD_BITS, WORD_BITS), "transpose_cut32")
+    if step is None or step.axes[step.row].extent != found[0].axes[place].extent:
+        return None
+    return replace(step, cut=-size % (WORD_BITS // 8))
 
 
 def _transpose(asked: Case) -> VectorStep | None:

@@ -48,7 +48,8 @@ def tasks_of(step: VectorStep) -> Iterator[TaskRanges]:
                 lengths[k] = length_of(step.axes[k], most, group, in_groups=True)
             else:
                 lengths[k] = length_of(step.axes[k], most, least, in_pieces=pieces)
-            if (k == step.lane and step.kernel == "short_rows") or (k == step.row and step.is_exchange):
+            is_whole = step.kernel == "short_rows" if k == step.lane else step.is_exchange or step.cut
+            if is_whole:
                 lengths[k] = step.axes[k].extent
             budget = max(1, budget // lengths[k])
             if lengths[k] % periods[k]:

@@ -28,6 +28,7 @@ from strided.kernels import (
     packed_runs,
     short_rows,
     transpose,
+    transpose_cut,
     transpose_runs,
     word_rows,
 )
@@ -653,6 +654,48 @@ def test_transposes_of_runs_of_which_some_pieces_follow_each_other(size):
     check(run, x.ravel(), np.zeros(x.size, np.uint8), wanted.ravel(), (None, 3))
 
 
+def check_cut_rows(seed, size, streaming, places):
+    """Matrices of words in pieces along p, whose rows of the target follow each other, with gaps between some."""
+    rng = np.random.default_rng(seed)
+    q, matrices, pieces = -(-size // 4), int(rng.integers(1, 4)), int(rng.integers(1, 4))
+    widths = rng.integers(1, 90, pieces)
+    pitch = 4 * int(widths.sum()) + int(rng.integers(0, 60))
+    limits = np.concatenate([[0], np.cumsum(widths)])
+    p = int(limits[-1])
+    p_pieces = np.stack([4 * limits[:-1] + rng.integers(0, 2) * 4 * np.arange(pieces), limits[:-1], widths], 1)
+    source_rows = rng.permutation(q) * (pitch + 4 * pieces)
+    # Some rows begin behind a gap, and other pieces go on there.
+    target_rows = np.arange(p) * size + 7 * np.cumsum(rng.random(p) < rng.choice([0, 0, 0.02]))
+    sizes = q * (pitch + 4 * pieces), int(target_rows[-1]) + size
+    outer = np.arange(matrices)[:, None] * [sizes[0], sizes[1] + int(rng.integers(0, 2)) * 5]
+    source = rng.integers(0, 256, int(outer[-1, 0]) + sizes[0], np.uint8)
+    target = rng.integers(0, 256, int(outer[-1, 1]) + sizes[1], np.uint8)
+    along = np.concatenate([begin + 4 * np.arange(n) for begin, _, n in p_pieces])
+    byte = np.arange(size)
+    s = outer[:, 0, None, None] + along[:, None] + source_rows[byte // 4] + byte % 4
+    t = outer[:, 1, None, None] + target_rows[:, None] + byte
+    source = source[: int((outer[:, 0].max() + along.max() + source_rows.max()) + 4)]  # words of the source are whole
+    wanted = target.copy()
+    wanted[t] = source[s]
+    tables = tables_at_end(outer, source_rows, target_rows, p_pieces, [[0, 0, q]])
+    kernel = transpose_cut.transpose_cut32
+    check(lambda a, b: kernel(a, b, *tables, size, streaming, SCRATCH), source, target, wanted, places)
+
+
+@examples(200)
+@given(seeds, st.integers(1, 300) | st.sampled_from([1021, 1022, 1023]), flags, places)
+def test_rows_that_end_inside_of_words(seed, size, streaming, places):
+    check_cut_rows(seed, size, streaming, places)
+
+
+@pytest.mark.parametrize("streaming", [0, 1])
+@pytest.mark.parametrize("size", thinned([1, 2, 3, *range(13, 36), *range(57, 70), *range(121, 134)], 4))
+def test_rows_that_end_inside_of_words_by_their_size(size, streaming):
+    """With 61 bytes and more behind whole lines, the last square of a row is full, but not all of it is wanted."""
+    for seed in range(4):
+        check_cut_rows(seed, size, streaming, (None, None if seed % 2 else 3))
+
+
 @pytest.mark.parametrize("bits", [8, 16, 32, 64])
 def test_transposes_of_more_rows_than_a_band_holds(bits):
     p, q = 2300, 70
@@ -1191,6 +1234,7 @@ def check_transposes(count: int = 60) -> None:
             check_long_rows(seed, bits, place)
             check_bands(seed, bits, place)
             check_rows_that_follow(seed, bits, place)
+        check_cut_rows(seed, 1 + seed * 7 % 190, 1, (place, place))
     for bits, part in product((32, 64), (2, 5)):
         check_last_row_among_others(bits, part * 128 * 8 // bits, 4)
 

@@ -317,8 +317,8 @@ def test_reversed_lanes_and_odd_steps_take_the_general_nest() -> None:
     [
         # Words are turned as they are, and their rows then lie closer together.
         ("pred[49152,100,7]{1,2,0:T(8,128)(4,1)}", ["transpose_few32, short_rows"], ["short_rows"]),
-        ("f16[1365,3,50,1,41]{2,4,3,1,0:T(8,128)(2,1)}", ["transpose32, short_rows"], ["transpose32 + short_rows"]),
-        ("f16[1024,1,682,31]{2,3,1,0:T(8,128)(2,1)}", ["deinterleave16, transpose16"], ["transpose32 + short_rows"]),
+        ("f16[1365,3,50,1,41]{2,4,3,1,0:T(8,128)(2,1)}", ["transpose_cut32"], ["transpose32 + short_rows"]),
+        ("f16[1024,1,682,31]{2,3,1,0:T(8,128)(2,1)}", ["transpose_cut32"], ["transpose32 + short_rows"]),
         ("s2[4934,10,1,68,15]{3,4,2,1,0:T(16,128)(16,1)E(2)}", ["rows, unpack, short_rows"], ["pack_words"]),
         ("f32[6144,16,32]{2,1,0:T(8,128)}", ["short_rows"], ["short_rows"]),
         # What would touch a line for each of its rows goes by way of the cache.
