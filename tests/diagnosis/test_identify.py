@@ -20,8 +20,12 @@ import pytest
 
 import strided as sd
 from strided import demo
-from strided.diagnosis.identification import sampling
-from strided.diagnosis.identification.levels import numbered
+from strided.diagnosis.identification import file_blocks, sampling
+from strided.diagnosis.identification.candidates import Reading
+from strided.diagnosis.identification.file_blocks import FileBlocks
+from strided.diagnosis.identification.levels import Feature, fit, numbered
+from strided.diagnosis.identification.type_signs import type_signs
+from strided.errors import BufferSizeError
 from strided.inspect import Candidate, Identification, identify
 from tests.cases import RAW_BUFFERS
 from tests.commands import run_command
@@ -52,6 +56,14 @@ def test_rows_are_numbered_as_unique_does(count: int, most: int) -> None:
     for found, wanted in zip(numbered(rows), np.unique(rows, return_inverse=True, return_counts=True), strict=True):
         assert found.dtype == wanted.dtype
         assert found.tolist() == wanted.tolist()
+
+
+def test_one_mean_for_all_explains_nothing_whatever_sums_are_rounded_to() -> None:
+    """Else results say that padding tells 0% of the variation, or do not, as memory is aligned."""
+    one, none = np.zeros(4000, np.int64), np.zeros(0, np.int64)
+    for seed in range(20):
+        values = np.random.default_rng(seed).normal(size=4000)
+        assert fit(Feature((values - values.mean()) / values.std()), one, none).gain == 0
 
 
 def test_reprs_say_what_was_found() -> None:
@@ -656,6 +668,98 @@ def test_a_large_file_takes_little_memory(tmp_path: Path) -> None:
         assert tracemalloc.get_traced_memory()[1] < 64 << 20
     finally:
         tracemalloc.stop()
+
+
+@pytest.mark.parametrize(("dtype", "start"), [("u1", 0), ("<u2", 3), ("<u4", 509), ("V16", 7)])
+def test_blocks_of_a_file_hold_what_it_does(dtype: str, start: int, tmp_path: Path) -> None:
+    """Also elements across the ends of blocks, the last bytes, and blocks that take each other's place."""
+    raw = np.random.default_rng(0).integers(0, 256, 3_000_001, np.uint8)
+    raw.tofile(tmp_path / "x")
+    kind = np.dtype(dtype)
+    count = (raw.size - start) // kind.itemsize
+    items = raw[start : start + count * kind.itemsize].view(kind)
+    with open(tmp_path / "x", "rb") as file:
+        blocks = FileBlocks(file, raw.size, lambda: None, places=6)
+        for seed in range(20):
+            at = np.append(np.random.default_rng(seed % 7).integers(0, count, 200), [0, count - 1])
+            assert blocks.taken(start, kind, at).tobytes() == items[at].tobytes()
+
+
+def test_a_block_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "x").write_bytes(bytes(1 << 16))
+    places: list[int] = []
+    read = os.preadv
+
+    def counting(file: int, into: Any, place: int, flags: int = 0) -> int:
+        places.append(place)
+        return read(file, into, place)
+
+    monkeypatch.setattr(os, "preadv", counting)
+    with open(tmp_path / "x", "rb") as file:
+        blocks = FileBlocks(file, 1 << 16, lambda: None)
+        for dtype in (np.uint8, np.uint16, np.float64):
+            blocks.taken(0, np.dtype(dtype), np.arange(100))
+    assert places == [0, 512]
+
+
+@pytest.mark.parametrize("without", ["RWF_NOWAIT", "posix_fadvise"])
+def test_systems_that_cannot_tell_what_is_in_memory(
+    without: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(file_blocks, "_NOT_WAITING", None)
+    if without == "posix_fadvise":
+        monkeypatch.delattr(os, without, raising=False)
+    (tmp_path / "x").write_bytes(bytes(range(256)))
+    with open(tmp_path / "x", "rb") as file:
+        assert FileBlocks(file, 256, lambda: None).taken(1, np.dtype(np.uint8), np.array([254, 0])).tolist() == [255, 1]
+
+
+def test_a_file_that_was_truncated_is_told_of(tmp_path: Path) -> None:
+    (tmp_path / "x").write_bytes(bytes(600))
+
+    def check() -> None:
+        raise BufferSizeError("truncated", actual=600)
+
+    with open(tmp_path / "x", "rb") as file, pytest.raises(BufferSizeError, match="truncated"):
+        FileBlocks(file, 2000, check).taken(0, np.dtype(np.uint8), np.array([1500]))
+
+
+def test_a_large_file_says_the_same_as_its_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = "bf16[64,300]{1,0:T(8,128)(2,1)}"
+    raw = buffer_of(text, smooth)[0]
+    np.asarray(raw).tofile(tmp_path / "x")
+    monkeypatch.setattr(sampling, "_MAPPED_BYTES", 1)
+    found = identify(tmp_path / "x", "bf16[64,300]")
+    assert (found.verdict, str(found.candidates[0].shape)) == ("likely", text)
+
+
+@pytest.mark.parametrize("kind", ["s8", "u8", "s16", "u16", "s32", "u32", "u1", "u2", "s2", "u4", "s4"])
+def test_random_words_say_nothing_of_an_integer_type(kind: str) -> None:
+    """Signed ones were charged a bit too much, and words of one bit are worth nothing if zeros are left out."""
+    raw = np.random.default_rng(0).integers(0, 256, 1 << 16, np.uint8)
+    bits = int(kind[1:])
+    packed = bits if bits < 8 else 0
+    shape = sd.Shape(kind, (raw.size * 8 // bits,), sd.Layout((0,), element_size_in_bits=packed))
+    with sampling.Source.opened(raw) as source:
+        weight = type_signs(source, Reading(shape)).weight
+    assert abs(weight + 30 * (kind not in ("s8", "u8", "s32", "u32"))) < 20
+
+
+def test_signed_bytes_are_no_exponents() -> None:
+    values = np.clip(np.rint(np.random.default_rng(6).normal(size=(300, 70)) * 30), -127, 127).astype(np.int8)
+    for front in (0, 512):
+        found = identify(bytes(front) + values.tobytes(), "[300,70]")
+        assert found.candidates[0].shape.element_type == "s8"
+
+
+@pytest.mark.parametrize("rows", [8, 12, 16, 32])
+@pytest.mark.parametrize("kind", ["f16", "bf16", "u8"])
+def test_interleaved_rows_are_not_smoother_than_what_counts_in_memory(kind: str, rows: int) -> None:
+    text = f"{kind}[{rows},128]"
+    values = (np.arange(rows * 128) % 256).reshape(rows, 128)
+    raw = sd.LayoutArray.from_numpy(values.astype(sd.parse_shape(text).dtype), "{1,0}").buffer
+    found = identify(raw, text)
+    assert (found.verdict, str(found.best and found.best.shape)) == ("likely", f"{text}{{1,0}}")
 
 
 def test_files_of_other_formats_are_noted() -> None:

@@ -19,7 +19,7 @@ from strided.diagnosis.identification.placement import padding, placement
 from strided.diagnosis.identification.reference import Reference, by_reference
 from strided.diagnosis.identification.result import Identification
 from strided.diagnosis.identification.sampling import Sample, Source, as_numbers
-from strided.diagnosis.identification.structure import Structure, goes_on, structure
+from strided.diagnosis.identification.structure import Structure, goes_on, is_counted, structure
 from strided.diagnosis.identification.type_signs import type_signs
 from strided.diagnosis.identification.verdict import Judged
 from strided.errors import BufferSizeError
@@ -257,12 +257,17 @@ def judge(source: Source, found: Sequence[tuple[Reading, Evidence]]) -> list[Jud
     judged = _judged(
         source,
         [(j.reading, j.type_signs) for j in kept],
-        _FULL if source.file is None else _LARGE,
+        _FULL if source.blocks is None else _LARGE,
         constants,
         smooth,
         _places([j.reading for j in kept]),
     )
-    return [replace(j, is_sequence=goes_on(source, j.reading)) for j in judged]
+    return [
+        replace(j, structure=Structure((), np.zeros(0), 0.0, 0.0))
+        if is_counted(source, j.reading)
+        else replace(j, is_sequence=goes_on(source, j.reading))
+        for j in judged
+    ]
 
 
 def _places(found: Sequence[Reading]) -> Table:

@@ -44,6 +44,8 @@ _DENSE = 16
 _GRADUAL = 0.75
 #: One in so many slots is too few to find two of one row.
 _SPARSE = 32
+#: Nats that may be rounding alone: one part with one mean explains nothing, but for the last digits of sums.
+_ROUNDING = 1e-6
 
 
 class Fit(NamedTuple):
@@ -211,7 +213,7 @@ def fit(feature: Feature, parts: Table, rows: Table) -> Fit:
             cost += (price + math.log(n)) / 2
     logs = np.log(total / n / variance)
     gain = float(logs.sum()) / 2 - cost
-    if gain <= 0:
+    if gain <= _ROUNDING:
         return nothing
     terms = (logs + values**2 * n / total - (values - expected) ** 2 / variance) / 2
     # A variance is less certain the more it owes to few values, by the kurtosis: most are equal where these are rare.

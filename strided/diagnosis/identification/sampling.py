@@ -12,13 +12,14 @@ import math
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, BinaryIO, Self, TypeAlias
+from typing import Any, Self, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from strided.arrays.buffers import flat_bytes
 from strided.diagnosis.identification.candidates import Reading
+from strided.diagnosis.identification.file_blocks import FileBlocks
 from strided.files.mapping import MappedFile, map_file
 from strided.files.regular import READS_AT_PLACES, open_regular
 from strided.layout.element_types import ElementType, is_builtin
@@ -27,7 +28,7 @@ from strided.runtime.aliases import Bytes, Table
 
 Values: TypeAlias = npt.NDArray[Any]
 
-#: Of larger files elements are read one by one: a page that is mapped may bring its neighbours into memory.
+#: Of larger files small blocks are read: a page that is mapped may bring its neighbours into memory.
 _MAPPED_BYTES = 1 << 28
 #: Elements along each axis of parts of an array that are taken to speak independently.
 _CELL = 4
@@ -35,11 +36,11 @@ _CELL = 4
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Source:
-    """The bytes under question, in memory or mapped; of a large file also the file."""
+    """The bytes under question, in memory or mapped; of a large file also blocks of it that were read."""
 
     content: Bytes
     mapped: MappedFile | None = None
-    file: BinaryIO | None = None
+    blocks: FileBlocks | None = None
 
     @classmethod
     @contextlib.contextmanager
@@ -50,7 +51,8 @@ class Source:
             return
         mapped = map_file(buffer, "r", 0, None)
         with open_regular(buffer) as file:
-            yield cls(mapped.content, mapped, file if mapped.size >= _MAPPED_BYTES and READS_AT_PLACES else None)
+            is_large = mapped.size >= _MAPPED_BYTES and READS_AT_PLACES
+            yield cls(mapped.content, mapped, FileBlocks(file, mapped.size, mapped.check) if is_large else None)
 
     @property
     def size(self) -> int:
@@ -83,19 +85,15 @@ class Source:
     def _taken(self, start: int, dtype: np.dtype[Any], at: Table) -> Values:
         """Items of a type, counted from a byte on."""
         width = dtype.itemsize
-        if self.file is not None:
-            number, places = self.file.fileno(), (start + at * width).tolist()
-            if hasattr(os, "posix_fadvise"):  # all pages are asked for before the first is waited for
-                for place in places:
-                    os.posix_fadvise(number, place, width, os.POSIX_FADV_WILLNEED)
-            return np.frombuffer(b"".join([os.pread(number, width, place) for place in places]), dtype)
+        if self.blocks is not None:
+            return self.blocks.taken(start, dtype, at)
         held = (self.size - start) // width * width
         taken: Values = self.content[start : start + held].view(dtype)[at]
         return taken
 
     def release(self) -> None:
         """Give the pages of a large mapped file back."""
-        if self.file is not None and self.mapped is not None:
+        if self.blocks is not None and self.mapped is not None:
             self.mapped.release()
 
 

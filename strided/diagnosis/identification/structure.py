@@ -36,6 +36,10 @@ _UNLIKE, _SHORT = 0.6, 16
 _ENDS, _LEAST_ENDS, _SEQUENCE = 512, 8, 0.25
 #: Values that are compared with those a row further, and the share of what neighbours differ by that tells rows.
 _APART, _CLOSER = 1024, 0.9
+#: The share of steps that are equal where values count: those of ``arange % 16`` are, but for one in 16.
+_COUNTED = 0.9
+#: Columns of tiles that interleave no rows: as many as a vector of a TPU has lanes.
+_LANES = 128
 #: Places of a power of two that are enough to tell what it does.
 _POSITIONS = 12
 
@@ -365,6 +369,28 @@ def goes_on(source: Source, reading: Reading) -> bool:
     far = float(np.median(_shuffled(np.concatenate([last, first]))))
     near, across = float(np.median(np.abs(within[1] - within[0]))), float(np.median(np.abs(first - last)))
     return 0 < near < _SEQUENCE * far and across <= 2 * near and not _are_rows_alike(source, reading, row)
+
+
+def is_counted(source: Source, reading: Reading) -> bool:
+    """Whether tiles interleave rows of what counts in memory: each slot holds the one before and a constant.
+
+    Two rows of an array hold such values in turn only by a freak. Those that count in memory and start again now and
+    then, as those of ``arange % 256``, do so less often within rows that are interleaved, for these are as much longer,
+    and are as smooth. That is the order of memory, which tells nothing of tiles.
+    """
+    layout = reading.shape.layout
+    assert layout is not None
+    slots = reading.shape.expansion.allocated_elements
+    inner = layout.tiles[-1].dimensions if layout.tiles else ()
+    if slots < 2 or math.prod(inner[:-1]) < 2 or inner[-1] >= _LANES:
+        return False
+    at = np.random.default_rng(29).integers(0, slots - 1, min(_APART, slots))
+    values, inside = source.fetch(reading, np.concatenate([at, at + 1]))
+    first, second = as_numbers(values).reshape(2, -1)
+    steps = (second - first)[inside.reshape(2, -1).all(axis=0)]
+    # NaN counts as no step.
+    found, times = np.unique(steps[steps == steps], return_counts=True)
+    return len(found) > 0 and bool(found[times.argmax()] != 0) and bool(times.max() > _COUNTED * len(steps))
 
 
 def _are_rows_alike(source: Source, reading: Reading, row: int) -> bool:

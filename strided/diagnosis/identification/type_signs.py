@@ -42,7 +42,8 @@ def type_signs(source: Source, reading: Reading) -> Evidence:
         high = words >> kind.bits
         fits = (high == 0) | ((high == (255 >> kind.bits)) & (kind.name[0] == "s"))
         strange = float((~fits & (_times(words) <= _FILLING * len(words))).mean())
-        saved = 8 - kind.bits - 255 * strange
+        # Of words that are not 0, as in `_saved`: the type has so many.
+        saved = math.log2(255 / (2**kind.bits - 1)) - 255 * strange
         sentence = (
             f"type: {strange:.0%} of the bytes are no {kind.name}" if strange else f"type: all bytes are {kind.name}"
         )
@@ -96,25 +97,47 @@ def _times(values: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
 
 
 def _integer_signs(values: npt.NDArray[Any], kind: ElementType) -> tuple[float, str]:
-    """Bits that small integers save of each value."""
+    """Bits that small integers save of each value, by `_saved`; or, if more, those that codes of text save."""
     numbers = as_numbers(values)
-    held = numbers[(numbers != 0) & ~_poison(values)]
+    filling = _filling(numbers, kind)
+    held = numbers[(numbers != 0) & ~filling]
     if not len(held):
         return 0.0, f"type: all values that were looked at are {'zero' if not numbers.any() else '0 or all ones'}"
-    lengths = np.frexp(np.abs(held))[1]
-    saved = kind.bits - float(lengths.mean()) - _entropy(lengths) - (held.min() < 0)
+    saved = _saved(held, kind.bits, 1 + bool(filling.any()))
     low, high = numbers.min(), numbers.max()
     if kind.bits == 8 and np.isin(held, _TEXT).all():
-        return saved + 1, "type: all values that were looked at are codes of text"
+        return max(saved, math.log2(255 / len(_TEXT))), "type: all values that were looked at are codes of text"
     if (low, high) == (0, 1):
         return saved, "type: all values that were looked at are 0 or 1"
     return saved, f"type: the values that were looked at lie from {low:,.0f} to {high:,.0f}"
 
 
-def _poison(values: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
-    """Words of ones alone, if they are many: buffers are filled with them, as with a NaN. They are no small integer."""
-    found: npt.NDArray[np.bool_] = (values.view(np.uint8).reshape(len(values), -1) == 255).all(axis=1)
-    return found & (values.dtype.itemsize > 1 and np.count_nonzero(found) > _FILLING * len(found))
+def _saved(held: npt.NDArray[np.float64], bits: int, fillings: int = 1) -> float:
+    """Bits that each of some integers takes less as a small integer than as a word of so many `bits`.
+
+    It is the mean logarithm of a likelihood ratio. Both models are of words that are no `fillings`: zeros, and ones
+    alone if they are many, fill buffers of any type and tell nothing of it. In the reference model, the same for every
+    type, each of the other words is as likely as any: it takes log2(2**bits - fillings) bits. In the model of small
+    integers the sign and the length in bits, of negative ones that of the complement, have any distribution, whose
+    entropy they take; then each integer of a length n is as likely as any, and takes n - 1 bits, for the first of them
+    is a one. Random words save nothing:
+
+    >>> words = np.arange(1.0, 256)
+    >>> abs(_saved(words, 8)) < 0.05, abs(_saved(words[:3], 2)) < 0.5, _saved(np.ones(100), 1)
+    (True, True, 0.0)
+    """
+    lengths = np.frexp(np.where(held < 0, -1 - held, held))[1]
+    inner = float(np.maximum(lengths - 1, 0).mean())
+    return math.log2(2**bits - fillings) - inner - _entropy(2 * lengths + (held < 0))
+
+
+def _filling(numbers: npt.NDArray[np.float64], kind: ElementType) -> npt.NDArray[np.bool_]:
+    """Words of ones alone, if they are many: buffers are filled with them, as with a NaN. They are no small integer.
+
+    A byte of ones is two such words of four bits: it must not be a filling to one type and a sign of another.
+    """
+    found: npt.NDArray[np.bool_] = numbers == (-1 if kind.name[0] == "s" else float(2**kind.bits - 1))
+    return found & (np.count_nonzero(found) > max(_FILLING, 2 * 0.5**kind.bits) * len(found))  # twice what chance has
 
 
 def _entropy(symbols: npt.NDArray[np.int32]) -> float:
