@@ -47,13 +47,17 @@ class Pattern:
     ----------
     kind : str
         "element", "row", "column", "plane", "tile", "sublane", "lane", "half-word", "shard", "box", "byte", "sign",
-        "offset", "scale", "shift", "swap", "transpose", "layout", "tiles", "type", "rounded" or "everywhere".
+        "offset", "scale", "shift", "swap", "order", "exchange", "pitch", "transpose", "layout", "tiles", "type",
+        "rounded", "quantised", "operation", "wrap", "clip" or "everywhere".
     where : str
         Of a place, the key that selects it, as between NumPy's brackets: ``"8:16, 128:256"``; of several places, with
         semicolons between them. Else which byte, how far b is moved, which members are exchanged ("bytes" if the bytes
-        of each element are reversed), the order of axes, or the layout; in which order b has a's tiles; the type as
-        which b's bits are read; the type or how many significant bits b is rounded to, or how many low bits it lacks;
-        what is added to a, or by what it is multiplied.
+        of each element are reversed, or the parts of elements that are exchanged), the order of axes, or the layout; in
+        which order b has the indices of which dimension, or a's tiles; the number of elements from row to row, and as
+        which it was read; the type as which b's bits are read; the type or how many significant bits b is rounded to,
+        or how many low bits it lacks; the number of which b's values are multiples; what is added to a, or by what it
+        is multiplied; what is done to a; the type to which it is wrapped; the least and the greatest value to which it
+        is clipped, with a colon between them.
     share : float
         The part of the mismatches that it explains, 0 to 1.
     sentence : str

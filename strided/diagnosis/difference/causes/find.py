@@ -5,13 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
+from strided.diagnosis.difference.causes.changed.clipped import clipped
+from strided.diagnosis.difference.causes.changed.exchanged_parts import exchanged_parts
+from strided.diagnosis.difference.causes.changed.operation import operation
 from strided.diagnosis.difference.causes.changed.other_type import other_type
+from strided.diagnosis.difference.causes.changed.quantised import quantised
 from strided.diagnosis.difference.causes.changed.reversed_bytes import reversed_bytes
 from strided.diagnosis.difference.causes.changed.rounded import rounded
 from strided.diagnosis.difference.causes.changed.steady import steady
+from strided.diagnosis.difference.causes.changed.wrapped import wrapped
 from strided.diagnosis.difference.causes.evidence import Evidence, evidence_of
+from strided.diagnosis.difference.causes.moved.exchanged_boxes import exchanged_boxes
 from strided.diagnosis.difference.causes.moved.exchanged_members import exchanged_members
 from strided.diagnosis.difference.causes.moved.misread_layout import misread_layout
+from strided.diagnosis.difference.causes.moved.reordered import reordered
+from strided.diagnosis.difference.causes.moved.reversed_axes import reversed_axes
+from strided.diagnosis.difference.causes.moved.row_pitch import row_pitch
 from strided.diagnosis.difference.causes.moved.shifted import shifted
 from strided.diagnosis.difference.causes.moved.shifted_bytes import shifted_bytes
 from strided.diagnosis.difference.causes.moved.tile_order import tile_order
@@ -29,17 +38,24 @@ _LEAST_OF_VALUE = 32
 
 Hypothesis = Callable[[Evidence], Pattern | None]
 #: For few distinct values, too: all elements are compared.
-_COMPARED: tuple[Hypothesis, ...] = (transposed, misread_layout)
+_COMPARED: tuple[Hypothesis, ...] = (transposed, misread_layout, reversed_axes)
 #: For mismatches of many values: of two, as where values are clipped, others are rounded as well by chance.
 _OF_MANY_VALUES: tuple[Hypothesis, ...] = (
     other_type,
     rounded,
+    operation,
+    wrapped,
+    quantised,
     *_COMPARED,
     tile_order,
     reversed_bytes,
+    exchanged_parts,
     shifted,
     shifted_bytes,
     exchanged_members,
+    exchanged_boxes,
+    reordered,
+    row_pitch,
 )
 
 
@@ -58,7 +74,7 @@ def causes_of(a: Operand, b: Operand, tolerance: Tolerance, tally: Tally) -> Fou
     counts = evidence.value_counts()
     if counts.size < _LEAST_VALUES:
         is_mask = counts.size == 2 and counts.min() >= _LEAST_OF_VALUE
-        return Found(_first(_COMPARED, evidence)) if is_mask else Found()
+        return Found(_first((clipped, *(_COMPARED if is_mask else ())), evidence))
     cause, common = _first(_OF_MANY_VALUES, evidence), steady(evidence)
     # A ramp to which 1 was added looks moved, but for its ends.
     if cause is not None and common is not None and cause.share < 1:

@@ -43,13 +43,13 @@ def likeliest_steps(lines: Iterable[tuple[Hashes, Hashes]], length: int, exists:
     >>> likeliest_steps([(a, np.roll(a, 3))], 2)
     [3, -5]
     """
-    votes = [_distances(_in_turn(a, length), _in_turn(b, length), exists if length == 1 else None) for a, b in lines]
+    votes = [_distances(in_turn(a, length), in_turn(b, length), exists if length == 1 else None) for a, b in lines]
     steps, counts = np.unique(np.concatenate(votes), return_counts=True)
     best = np.argsort(-counts, kind="stable")[:_TRIED]
     return [int(steps[k]) for k in best if counts[k] > 1 and steps[k]]
 
 
-def _in_turn(own: Hashes, length: int) -> Hashes:
+def in_turn(own: Hashes, length: int) -> Hashes:
     """A hash of so many numbers from each place on; none where fewer are left."""
     count = max(0, own.size - length + 1)
     total = np.zeros(count, np.uint64)

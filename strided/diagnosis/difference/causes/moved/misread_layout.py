@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from strided.arrays.layout_array import LayoutArray
+from strided.diagnosis.difference.causes.all_elements import MOST_DIMENSIONS, all_equal
 from strided.diagnosis.difference.causes.evidence import Evidence, first
-from strided.diagnosis.difference.causes.moved.all_elements import MOST_DIMENSIONS, all_equal
 from strided.diagnosis.difference.operands import Points, Wrapped
 from strided.diagnosis.difference.result import Pattern
 from strided.diagnosis.difference.values import are_equal

@@ -6,8 +6,8 @@ import itertools
 
 import numpy as np
 
+from strided.diagnosis.difference.causes.all_elements import MOST_DIMENSIONS, all_equal
 from strided.diagnosis.difference.causes.evidence import Evidence, Source
-from strided.diagnosis.difference.causes.moved.all_elements import MOST_DIMENSIONS, all_equal
 from strided.diagnosis.difference.operands import Operand, Points, operand_of
 from strided.diagnosis.difference.result import Pattern
 from strided.diagnosis.difference.values import Mask

@@ -1,0 +1,82 @@
+"""b is a, clipped: what is less than one number, or more than another, is that number. All elements are compared."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from strided.arrays.base import Array
+from strided.diagnosis.bit_patterns import patterns
+from strided.diagnosis.difference.causes.all_elements import all_equal
+from strided.diagnosis.difference.causes.derived import Changed
+from strided.diagnosis.difference.causes.evidence import Evidence, Probe, Values
+from strided.diagnosis.difference.result import Pattern
+from strided.diagnosis.difference.values import are_equal, common_dtype, converted, is_float
+
+#: Bits by which chance must be excluded: that what was lost are just the least or the greatest elements.
+_LEAST_BITS = 10.0
+#: Distinct values that a has beyond the bounds, and b within them, at least: else values were replaced, or all lost.
+_LEAST_VALUES = 3
+
+
+def clipped(evidence: Evidence) -> Pattern | None:
+    """The bounds that explain all mismatches; a bound is named if some mismatch lies beyond it."""
+    dtype = common_dtype(evidence.a.dtype, evidence.b.dtype)
+    if dtype is None or dtype.kind in "bc":
+        return None
+    count, total = evidence.tally.count, math.prod(evidence.shape)
+    if (math.lgamma(total + 1) - math.lgamma(count + 1) - math.lgamma(total - count + 1)) / math.log(2) < _LEAST_BITS:
+        return None
+    bounds = None
+    for probe in (evidence.few, evidence.every):
+        if (bounds := _bounds(*(converted(x, dtype) for x in (evidence.a.at(probe.points), probe.values)))) is None:
+            return None
+    assert bounds is not None
+    low, high = bounds
+
+    def change(values: Array) -> Array:
+        own = converted(values, dtype)
+        with np.errstate(invalid="ignore"):  # of NaN
+            if low is not None:
+                own = np.where(own < low, low, own)
+            return own if high is None else np.where(own > high, high, own)
+
+    within = converted(evidence.anywhere.values, dtype)
+    for bound in bounds:
+        within = within if bound is None else within[within != bound]
+    beyond = converted(evidence.a.at(evidence.some.points), dtype)
+    if min(_distinct(within), _distinct(beyond)) < _LEAST_VALUES:
+        return None
+    changed = Changed(evidence.a, change, dtype)
+    if not _holds(evidence, changed, evidence.anywhere) or not all_equal(changed, evidence.b, evidence.tolerance):
+        return None
+    least, most = ("" if bound is None else _shown(bound) for bound in bounds)
+    words = (
+        f"to the range {least} to {most}"
+        if least and most
+        else f"to at {f'least {least}' if least else f'most {most}'}"
+    )
+    return Pattern("clip", f"{least}:{most}", 1.0, f"b is a clipped {words}: this explains all {count:,} mismatches")
+
+
+def _bounds(a: Values, b: Values) -> tuple[Values | None, Values | None] | None:
+    """The least and the greatest value that b has, where it differs from a; None if it is not steady."""
+    with np.errstate(invalid="ignore"):
+        raised, lowered = b[b > a], b[b < a]
+    if raised.size + lowered.size < b.size or (raised != raised[:1]).any() or (lowered != lowered[:1]).any():
+        return None
+    return raised[0] if raised.size else None, lowered[0] if lowered.size else None
+
+
+def _holds(evidence: Evidence, changed: Changed, probe: Probe) -> bool:
+    """Whether some elements are as they should be: this ends most wrong hypotheses."""
+    return bool(are_equal(changed.at(probe.points), probe.values, evidence.tolerance).all())
+
+
+def _shown(bound: Values) -> str:
+    return f"{bound:.9g}" if is_float(bound.dtype) else str(bound)
+
+
+def _distinct(values: Values) -> int:
+    return int(np.unique(patterns(values)).size)

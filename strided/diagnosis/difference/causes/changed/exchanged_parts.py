@@ -1,0 +1,55 @@
+"""b has a's elements with parts of each exchanged: halves, bytes of 16-bit units, real and imaginary parts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from strided.diagnosis.bit_patterns import pattern_words
+from strided.diagnosis.difference.causes.evidence import Evidence, Probe, Values
+from strided.diagnosis.difference.result import Pattern
+
+
+def exchanged_parts(evidence: Evidence) -> Pattern | None:
+    """The parts that have changed places in mismatches, in one place or everywhere; not all bytes reversed."""
+    a, b = evidence.a, evidence.b
+    if a.dtype != b.dtype:
+        return None
+    for where, words, change in _exchanges(a.dtype):
+
+        def test(probe: Probe, change: Callable[[Values], Values] = change) -> float:
+            changed = pattern_words(change(a.at(probe.points)))
+            return float(np.mean((changed == pattern_words(probe.values)).all(axis=-1)))
+
+        if share := evidence.share_of_mismatches(test):
+            return Pattern("swap", where, share, f"b has {words}{evidence.said(share)}")
+    return None
+
+
+def _exchanges(dtype: np.dtype[np.generic]) -> Iterator[tuple[str, str, Callable[[Values], Values]]]:
+    """What may be exchanged in elements of a type, for programs and for people, and the function that does it."""
+    is_complex = dtype.kind == "c"
+    if is_complex:
+        where = "real and imaginary parts"
+        yield where, f"the {where} exchanged", lambda x: _exchanged(x, dtype.itemsize, 2)
+    size = dtype.itemsize // (2 if is_complex else 1)
+    unit = "part" if is_complex else "element"
+    if size > 2:
+        halves = f"{4 * size}-bit halves"
+        yield halves, f"the two {halves} of each {unit} exchanged", lambda x: _exchanged(x, size, 2)
+        yield "16 bits", f"the two bytes of each 16 bits of each {unit} exchanged", lambda x: _exchanged(x, 2, 2)
+    if size == 8:
+        quarters = "16-bit quarters"
+        yield quarters, f"the four {quarters} of each {unit} in reverse order", lambda x: _exchanged(x, size, 4)
+
+
+def _exchanged(values: Values, size: int, parts: int) -> Values:
+    """Values of which each unit of so many bytes has its ``parts`` parts in reverse order.
+
+    >>> [hex(i) for i in _exchanged(np.array([0x11112222], np.uint32), 4, 2)]
+    ['0x22221111']
+    """
+    units = np.ascontiguousarray(values).view(f"u{size // parts}").reshape(-1, parts)
+    found: Values = np.ascontiguousarray(units[:, ::-1]).reshape(-1).view(values.dtype)
+    return found

@@ -1,0 +1,81 @@
+"""b is what a simple function makes of a: the conjugate, the absolute value, other bits, whole numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from strided.diagnosis.bit_patterns import pattern_words
+from strided.diagnosis.difference.causes.chance import is_no_chance
+from strided.diagnosis.difference.causes.evidence import Evidence, Probe, Test, Values, share_of
+from strided.diagnosis.difference.result import Pattern
+from strided.diagnosis.difference.values import are_equal, common_dtype, converted, is_float
+from strided.layout.element_types import element_type_of_dtype
+
+
+class _Operation(NamedTuple):
+    """A function, for programs, for people, and as a test; and whether mismatches alone tell it."""
+
+    where: str
+    words: str
+    test: Test
+    is_told_by_mismatches: bool = False
+
+
+def operation(evidence: Evidence) -> Pattern | None:
+    """The first function that explains all mismatches; one that leaves some values as they are must hold for all."""
+    dtype = common_dtype(evidence.a.dtype, evidence.b.dtype)
+    if dtype is None or not is_no_chance(evidence, 0):
+        return None
+    for each in _operations(evidence, dtype):
+        share = evidence.share_of_mismatches if each.is_told_by_mismatches else evidence.share_in_whole_array
+        if share(each.test) == 1:
+            return Pattern("operation", each.where, 1.0, f"b is {each.words}{evidence.said(1)}")
+    return None
+
+
+def _operations(evidence: Evidence, dtype: np.dtype[np.generic]) -> Iterator[_Operation]:
+    def of(function: Callable[[Values], Values]) -> Test:
+        return _test(evidence, function, dtype)
+
+    if dtype.kind == "c":
+        yield _Operation("conjugate", "the complex conjugate of a", of(np.conj), True)
+        return
+    if is_float(dtype) and _are_whole(evidence.few.values):
+        yield _Operation("truncated", "a truncated to whole numbers", of(np.trunc))
+        yield _Operation("rounded", "a rounded to whole numbers", of(np.rint))
+        yield _Operation("floor", "a rounded down to whole numbers", of(np.floor))
+        yield _Operation("ceil", "a rounded up to whole numbers", of(np.ceil))
+    if evidence.a.dtype == evidence.b.dtype and dtype.kind != "b":
+        yield _Operation("bits inverted", "a with all bits of each element inverted", _of_bits(evidence), True)
+    if evidence.tally.negated == evidence.tally.count:
+        yield _Operation("absolute value", "the absolute value of a", of(np.abs))
+
+
+def _are_whole(values: Values) -> bool:
+    with np.errstate(all="ignore"):
+        own = converted(values, np.dtype(np.float64))
+        return bool((own == np.rint(own)).all())
+
+
+def _test(evidence: Evidence, change: Callable[[Values], Values], dtype: np.dtype[np.generic]) -> Test:
+    def test(probe: Probe) -> float:
+        with np.errstate(all="ignore"):
+            changed = change(converted(evidence.a.at(probe.points), dtype))
+        return share_of(are_equal(changed, converted(probe.values, dtype), evidence.tolerance))
+
+    return test
+
+
+def _of_bits(evidence: Evidence) -> Test:
+    """The hypothesis that all bits are inverted: of narrow types those that they have."""
+    bits = element_type_of_dtype(evidence.a.dtype).bits
+
+    def test(probe: Probe) -> float:
+        a, b = (pattern_words(converted(x, x.dtype)) for x in (evidence.a.at(probe.points), probe.values))
+        own = a.dtype.type((1 << min(bits, 8 * a.dtype.itemsize)) - 1)
+        return share_of(((a ^ b) & own == own).all(axis=-1))
+
+    return test

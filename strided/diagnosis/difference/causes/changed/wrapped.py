@@ -1,0 +1,44 @@
+"""b has a's whole numbers as a narrower type of integers has them: modulo a power of two."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from strided.diagnosis.difference.causes.chance import is_no_chance
+from strided.diagnosis.difference.causes.evidence import Evidence, Probe, Values
+from strided.diagnosis.difference.result import Pattern
+from strided.diagnosis.difference.values import common_dtype, converted, is_float
+
+#: Widths of the types, and the bits that it takes to choose one of them, signed or not.
+_WIDTHS, _CHOICE_BITS = (8, 16, 32, 4, 2), 4.0
+
+
+def wrapped(evidence: Evidence) -> Pattern | None:
+    """The type that explains all mismatches, and that holds all other elements, too."""
+    dtype = common_dtype(evidence.a.dtype, evidence.b.dtype)
+    if dtype is None or is_float(dtype) or dtype.kind == "b" or not is_no_chance(evidence, _CHOICE_BITS):
+        return None
+    few = converted(evidence.few.values, np.dtype(np.int64))
+    for bits in _WIDTHS:
+        for name, low in ((f"s{bits}", -(1 << bits - 1)), (f"u{bits}", 0)):
+            if few.min() < low or few.max() >= low + (1 << bits):
+                continue
+
+            def test(probe: Probe, bits: int = bits, low: int = low) -> float:
+                a, b = (converted(each, np.dtype(np.int64)) for each in (evidence.a.at(probe.points), probe.values))
+                return float(np.mean(_wrapped(a, bits, low) == b))
+
+            if evidence.share_in_whole_array(test) == 1:
+                sentence = f"b is a wrapped to {name}, modulo {1 << bits:,}{evidence.said(1)}"
+                return Pattern("wrap", name, 1.0, sentence)
+    return None
+
+
+def _wrapped(values: Values, bits: int, low: int) -> Values:
+    """Integers modulo a power of two, from `low` on.
+
+    >>> _wrapped(np.array([127, 128, -129]), 8, -128).tolist()
+    [127, -128, 127]
+    """
+    found: Values = (values - low & (1 << bits) - 1) + low
+    return found

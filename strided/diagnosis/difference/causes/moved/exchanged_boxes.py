@@ -1,0 +1,132 @@
+"""Two boxes of the array have changed places, such as two rows, planes, tiles or shards, and nothing else differs.
+
+Where mismatches lie along each axis says which boxes these are.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator
+
+import numpy as np
+import numpy.typing as npt
+
+from strided.diagnosis.difference.causes.all_elements import all_equal
+from strided.diagnosis.difference.causes.chance import is_no_chance
+from strided.diagnosis.difference.causes.derived import view_of
+from strided.diagnosis.difference.causes.evidence import Evidence, Source
+from strided.diagnosis.difference.operands import Points
+from strided.diagnosis.difference.result import Pattern
+from strided.diagnosis.difference.scan import scan
+from strided.diagnosis.difference.values import Mask
+
+#: The most pairs of boxes that are tried.
+_TRIED = 64
+
+Box = tuple[slice, ...]
+Numbers = npt.NDArray[np.int64]
+
+
+def exchanged_boxes(evidence: Evidence) -> Pattern | None:
+    """The two boxes, each of which b holds where a holds the other one."""
+    shape = evidence.shape
+    choice_bits = sum(math.log2(n * (n + 1) / 2) for n in shape)
+    if not is_no_chance(evidence, choice_bits):
+        return None
+    for one, other in itertools.islice(_pairs(evidence), _TRIED):
+        if evidence.share_of_mismatches(evidence.moved(_exchange(one, other))) == 1 and _are(evidence, one, other):
+            keys = _key(one, shape), _key(other, shape)
+            sentence = f"b has what a has at [{keys[0]}] and at [{keys[1]}] exchanged, and nothing else differs"
+            return Pattern("exchange", "; ".join(keys), 1.0, sentence)
+    return None
+
+
+def _pairs(evidence: Evidence) -> Iterator[tuple[Box, Box]]:
+    """Pairs of boxes of one shape that may hold the mismatches."""
+    choices = []
+    for axis in range(len(evidence.shape)):
+        counts = evidence.tally.per_axis.get(axis)
+        if counts is None:
+            return
+        choices.append(_ranges(counts))
+    for chosen in itertools.product(*choices):
+        apart = [k for k, (one, other) in enumerate(chosen) if one != other]
+        # Which of both ranges belongs to which box: along the first such axis that is no choice.
+        for turned in itertools.product((False, True), repeat=max(0, len(apart) - 1)):
+            swaps = dict(zip(apart[1:], turned, strict=True))
+            pairs = [pair[::-1] if swaps.get(k) else pair for k, pair in enumerate(chosen)]
+            if apart:
+                yield tuple(one for one, _ in pairs), tuple(other for _, other in pairs)
+
+
+def _ranges(counts: Numbers) -> list[tuple[slice, slice]]:
+    """The ranges of two boxes along an axis whose indices have so many mismatches: the same, or two of one length.
+
+    >>> _ranges(np.array([0, 5, 5, 0, 0, 5, 5]))
+    [(slice(1, 3, None), slice(5, 7, None))]
+    >>> _ranges(np.array([0, 5, 5, 0]))
+    [(slice(1, 3, None), slice(1, 3, None)), (slice(1, 2, None), slice(2, 3, None))]
+    """
+    differs = np.zeros(counts.size + 2, bool)
+    differs[1:-1] = counts != 0
+    edges = np.flatnonzero(differs[1:] != differs[:-1])
+    if edges.size > 4:
+        return []
+    stretches = [slice(*pair) for pair in edges.reshape(-1, 2).tolist()]
+    if len(stretches) == 2:
+        one, other = stretches
+        return [(one, other)] if one.stop - one.start == other.stop - other.start else []
+    (whole,) = stretches
+    half, odd = divmod(whole.stop - whole.start, 2)
+    middle = whole.start + half
+    return [(whole, whole)] + [(slice(whole.start, middle), slice(middle, whole.stop))] * (not odd)
+
+
+def _exchange(one: Box, other: Box) -> Source:
+    steps = [there.start - here.start for here, there in zip(one, other, strict=True)]
+
+    def source(points: Points) -> tuple[Points, Mask]:
+        first, second = _inside(points, one), _inside(points, other)
+        sign = first.astype(np.int64) - second
+        return tuple(i + sign * step for i, step in zip(points, steps, strict=True)), first ^ second
+
+    return source
+
+
+def _inside(points: Points, box: Box) -> Mask:
+    inside = np.ones(points[0].shape, bool)
+    for i, own in zip(points, box, strict=True):
+        inside &= (own.start <= i) & (i < own.stop)
+    return inside
+
+
+def _are(evidence: Evidence, one: Box, other: Box) -> bool:
+    """Whether all elements of both boxes have changed places, and none beside them differs.
+
+    Of arrays in many buffers the sample decides.
+    """
+    a, b = ([view_of(each, box) for box in (one, other)] for each in (evidence.a, evidence.b))
+    count = 0
+    for x, y, opposite in zip(a, b, b[::-1], strict=True):
+        if x is None or y is None or opposite is None:
+            return True
+        if not all_equal(x, opposite, evidence.tolerance):
+            return False
+        count += scan(x, y, evidence.tolerance).count
+    return count == evidence.tally.count
+
+
+def _key(box: Box, shape: tuple[int, ...]) -> str:
+    """What selects a box, between NumPy's brackets.
+
+    >>> _key((slice(0, 4), slice(2, 3), slice(8, 16)), (4, 5, 20))
+    ':, 2, 8:16'
+    """
+    return ", ".join(_range_key(own, n) for own, n in zip(box, shape, strict=True))
+
+
+def _range_key(own: slice, size: int) -> str:
+    if own.stop - own.start == size:
+        return ":"
+    return f"{own.start}:{own.stop}" if own.stop - own.start > 1 else f"{own.start}"

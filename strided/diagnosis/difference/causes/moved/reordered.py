@@ -1,0 +1,149 @@
+"""b has the indices along one dimension in another order: channels, heads, shards, halves that were interleaved.
+
+A few lines along the dimension give each index a hash of the values that it has there. If a and b have the same hashes,
+these say where each index went. All elements are compared before an order is named.
+
+By chance, too, b has a's rows in another order if all rows are alike, as of a mask with a single true value in each.
+So most of the rows that have moved must be the only ones of their kind. And as numbers in any order are an order of the
+same numbers in any other, there must be more than one number at each index.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from strided.diagnosis.difference.causes.all_elements import all_equal
+from strided.diagnosis.difference.causes.chance import is_no_chance
+from strided.diagnosis.difference.causes.derived import Reordered
+from strided.diagnosis.difference.causes.evidence import Evidence, Source
+from strided.diagnosis.difference.causes.moved.distances import Hashes
+from strided.diagnosis.difference.causes.moved.value_numbers import numbers_at
+from strided.diagnosis.difference.operands import Plain, Points, Wrapped
+from strided.diagnosis.difference.result import Pattern
+from strided.diagnosis.difference.values import Mask
+
+Numbers = npt.NDArray[np.int64]
+
+#: The longest dimension along which an order is looked for.
+_LONGEST = 1 << 16
+#: Lines that refute most orders, and those that tell rows apart; of long ones fewer, of so many elements together.
+_FEW_LINES, _LINES, _ELEMENTS = 1, 32, 1 << 17
+#: Hashes of rows are polynomials in this, the 64-bit prime of the FNV hash.
+_FNV_PRIME = np.uint64(0x100000001B3)
+#: Indices of an order that a sentence lists, and how many of a longer one.
+_LISTED, _SHOWN = 8, 6
+
+
+def reordered(evidence: Evidence) -> Pattern | None:
+    """The dimension whose indices b has in another order, and that order."""
+    for axis, size in enumerate(evidence.shape):
+        if (order := _order_along(evidence, axis)) is None:
+            continue
+        if evidence.share_in_whole_array(evidence.moved(_source(axis, order))) < 1:
+            continue
+        # One in many buffers would be read again and again: the sample decides.
+        if isinstance(evidence.a, (Wrapped, Plain)) and not all_equal(
+            Reordered(evidence.a, axis, order), evidence.b, evidence.tolerance
+        ):
+            continue
+        said = _described(order)
+        units = f"blocks of {said.block:,} indices" if said.block > 1 else "indices"
+        within = f" in each {said.period:,} indices" if said.period < size else ""
+        sentence = f"b has the {units} along dimension {axis} in another order: {said.listed}{within}"
+        return Pattern("order", f"{said.listed} along {axis}", 1.0, sentence)
+    return None
+
+
+def _source(axis: int, order: Numbers) -> Source:
+    def source(points: Points) -> tuple[Points, Mask]:
+        moved = order[points[axis]]
+        return (*points[:axis], moved, *points[axis + 1 :]), np.ones(moved.shape, bool)
+
+    return source
+
+
+def _order_along(evidence: Evidence, axis: int) -> Numbers | None:
+    """Which index of a each one of b has the values of; None if a few lines refute every order."""
+    size = evidence.shape[axis]
+    if not 2 < size <= _LONGEST or math.prod(evidence.shape) == size:
+        return None
+    for lines in (_FEW_LINES, max(2, min(_LINES, _ELEMENTS // size))):
+        points = _lines(evidence, axis, lines)
+        flat = tuple(i.reshape(-1) for i in points)
+        before, after = (numbers_at(x, evidence, flat).reshape(points[0].shape) for x in (evidence.a, evidence.b))
+        a, b = (_row_hashes(each) for each in (before, after))
+        if not np.array_equal(np.sort(a), np.sort(b)):
+            return None
+    order = _matched(a, b)
+    moved = np.flatnonzero(order != np.arange(size))
+    counts = np.unique(a, return_inverse=True, return_counts=True)
+    alone = counts[2][counts[1].reshape(-1)] == 1
+    if 2 * np.count_nonzero(alone[moved]) < moved.size or (before[moved] == before[moved, :1]).all():
+        return None
+    return order if moved.size and is_no_chance(evidence, math.lgamma(moved.size + 1) / math.log(2)) else None
+
+
+def _lines(evidence: Evidence, axis: int, count: int) -> Points:
+    """The elements of some lines along an axis, through mismatches: a row for each index, a column for each line."""
+    size = evidence.shape[axis]
+    places = np.stack([i[: 2 * count] for k, i in enumerate(evidence.some.points) if k != axis])
+    places = np.unique(places, axis=1)[:, :count] if count > 1 else places[:, :count]
+    rest = iter(places)
+    along = np.arange(size)[:, None]
+    grid = [along if k == axis else next(rest)[None, :] for k in range(len(evidence.shape))]
+    return tuple(np.broadcast_arrays(*grid))
+
+
+def _row_hashes(rows: Hashes) -> Hashes:
+    total = np.zeros(len(rows), np.uint64)
+    for column in rows.T:
+        total = total * _FNV_PRIME + (column ^ column >> np.uint64(29))
+    return total
+
+
+def _matched(a: Hashes, b: Hashes) -> Numbers:
+    """For each hash of b the place of an equal one of a, of which there are as many: its own one, or the next one.
+
+    >>> _matched(np.array([5, 7, 7, 9], np.uint64), np.array([7, 9, 7, 5], np.uint64)).tolist()
+    [1, 3, 2, 0]
+    """
+    order = np.arange(a.size)
+    moved = np.flatnonzero(a != b)
+    order[moved[np.argsort(b[moved], kind="stable")]] = moved[np.argsort(a[moved], kind="stable")]
+    return order
+
+
+class _Described(NamedTuple):
+    """An order in words: of blocks, in each period of so many indices."""
+
+    block: int
+    period: int
+    listed: str
+
+
+def _described(order: Numbers) -> _Described:
+    """The shortest words for an order.
+
+    >>> _described(np.array([2, 3, 0, 1, 6, 7, 4, 5]))
+    _Described(block=2, period=4, listed='1, 0')
+    >>> _described(np.arange(20).reshape(2, 10).T.reshape(-1))
+    _Described(block=1, period=20, listed='0, 10, 1, 11, 2, 12, ...')
+    """
+    size = order.size
+    divisors = [k for k in range(1, size + 1) if size % k == 0]
+    starts = np.arange(size)
+    period = next(k for k in divisors if (order == starts // k * k + order[starts % k]).all())
+    own = order[:period]
+    inside = np.arange(period)
+    block = next(
+        k
+        for k in reversed(divisors)
+        if period % k == 0 and (own == own[inside // k * k] + inside % k).all() and not (own[::k] % k).any()
+    )
+    units = (own[::block] // block).tolist()
+    shown = units if len(units) <= _LISTED else [*units[:_SHOWN], "..."]
+    return _Described(block, period, ", ".join(map(str, shown)))

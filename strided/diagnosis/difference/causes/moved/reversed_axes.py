@@ -1,0 +1,54 @@
+"""b is a with the indices of one dimension or more in reverse order. All elements are compared before it is named."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator
+
+import numpy as np
+
+from strided.diagnosis.difference.causes.all_elements import MOST_DIMENSIONS, all_equal
+from strided.diagnosis.difference.causes.chance import is_no_chance
+from strided.diagnosis.difference.causes.derived import view_of
+from strided.diagnosis.difference.causes.evidence import Evidence, Source
+from strided.diagnosis.difference.operands import Points
+from strided.diagnosis.difference.result import Pattern
+from strided.diagnosis.difference.values import Mask
+
+
+def reversed_axes(evidence: Evidence) -> Pattern | None:
+    """The fewest dimensions that are reversed."""
+    a, b, shape = evidence.a, evidence.b, evidence.shape
+    choices = list(_choices(shape))
+    if evidence.tally.negated == evidence.tally.count:  # as a symmetric ramp is, too
+        return None
+    if not choices or not is_no_chance(evidence, math.log2(len(choices))):
+        return None
+    for axes in choices:
+        if evidence.share_in_whole_array(evidence.moved(_reversal(shape, axes))) < 1:
+            continue
+        view = view_of(a, tuple(slice(None, None, -1 if k in axes else 1) for k in range(len(shape))))
+        if view is None or all_equal(view, b, evidence.tolerance):  # of one in many buffers the sample decides
+            *others, last = map(str, axes)
+            names = f"dimensions {', '.join(others)} and {last}" if others else f"dimension {last}"
+            along = f" along {names}" if len(shape) > 1 else ""
+            where = f"reversed along {', '.join(map(str, axes))}"
+            return Pattern("order", where, 1.0, f"b is a with the indices{along} in reverse order")
+    return None
+
+
+def _choices(shape: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
+    """Dimensions to reverse. One of two indices is not reversed alone: it is moved by one."""
+    axes = [k for k, n in enumerate(shape) if n > 1]
+    yield from ((k,) for k in axes if shape[k] > 2)
+    for number in range(2, len(axes) + 1) if len(axes) <= MOST_DIMENSIONS else (len(axes),):
+        yield from itertools.combinations(axes, number)
+
+
+def _reversal(shape: tuple[int, ...], axes: tuple[int, ...]) -> Source:
+    def source(points: Points) -> tuple[Points, Mask]:
+        moved = tuple(shape[k] - 1 - i if k in axes else i for k, i in enumerate(points))
+        return moved, np.ones(points[0].shape, bool)
+
+    return source

@@ -1,0 +1,126 @@
+"""b's rows were read too near to each other, or too far apart: each one is moved by a number of elements more.
+
+The rows have padding behind them, and were read without it, or the other way. Rows are those of all elements in the
+order of b's memory, or in row-major order: along the nearest axis, or planes of them. What is read from padding, or
+from beyond an end, refutes nothing and is not explained.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from strided.diagnosis.difference.causes.chance import is_no_chance
+from strided.diagnosis.difference.causes.evidence import Evidence, Probe, Test, share_of
+from strided.diagnosis.difference.causes.moved.distances import Hashes, in_turn
+from strided.diagnosis.difference.causes.moved.slots import Numbers
+from strided.diagnosis.difference.causes.moved.value_numbers import numbers_at
+from strided.diagnosis.difference.operands import Operand, Points
+from strided.diagnosis.difference.result import Pattern, percent
+from strided.diagnosis.difference.values import are_equal
+
+#: Elements in turn that identify a place, and among how many of them a row's beginning is looked for.
+_IN_TURN, _WINDOW = 16, 1 << 12
+#: Places that are tried for a row's beginning.
+_TRIED = 4
+#: The part of the mismatches that must come from a, not from padding.
+_LEAST_KNOWN = 0.5
+
+
+class _Rows(NamedTuple):
+    """Rows of so many elements that lie `pitch` apart in b, read as if they lay `size` apart; or the other way."""
+
+    size: int
+    pitch: int
+    is_padded: bool
+
+
+def row_pitch(evidence: Evidence) -> Pattern | None:
+    """How far apart the rows are, and how far apart they were taken to be."""
+    if len(evidence.shape) < 2:
+        return None
+    order = _Order(evidence)
+    for rows in order.likeliest():
+        if not (share := _share(evidence, order, rows)) or not is_no_chance(evidence, math.log2(_WINDOW)):
+            continue
+        real, read = (rows.pitch, rows.size) if rows.is_padded else (rows.size, rows.pitch)
+        which = "" if rows.size == evidence.shape[order.axes[-1]] else f" of {rows.size:,} elements"
+        others = "padding" if rows.is_padded else "from beyond the end"
+        sentence = (
+            f"b was read as if its rows{which} began {read:,} elements apart instead of {real:,}: "
+            f"this explains {percent(share)} of the mismatches; the others are {others}"
+        )
+        return Pattern("pitch", f"{real} read as {read}", share, sentence)
+    return None
+
+
+class _Order:
+    """The order of elements in b's memory if that has no tiles, else row-major order."""
+
+    def __init__(self, evidence: Evidence) -> None:
+        self._evidence = evidence
+        whole, rank = evidence.b.whole, len(evidence.shape)
+        layout = None if whole is None else whole.layout
+        self.axes = tuple(range(rank)) if layout is None or layout.tiles else layout.minor_to_major[::-1]
+        self._shape = tuple(evidence.shape[k] for k in self.axes)
+        self.total = math.prod(self._shape)
+
+    def places(self, points: Points) -> Numbers:
+        """The numbers of the elements at some indices."""
+        return np.asarray(np.ravel_multi_index(tuple(points[k] for k in self.axes), self._shape))
+
+    def points(self, places: Numbers) -> Points:
+        """The indices of the elements of some numbers."""
+        found = np.unravel_index(places, self._shape)
+        return tuple(found[self.axes.index(k)] for k in range(len(self.axes)))
+
+    def likeliest(self) -> Iterator[_Rows]:
+        """Rows and planes whose second one, or that with the first mismatch, b has somewhat further on; or a has it."""
+        first = int(self.places(self._evidence.tally.points(self._evidence.tally.first[:1])).min())
+        sizes = dict.fromkeys(math.prod(self._shape[k:]) for k in range(len(self._shape) - 1, 0, -1))
+        for size in sizes:
+            for row in dict.fromkeys((max(1, first // size), first // size + 1)):
+                if size > 1 and (row + 1) * size <= self.total:
+                    yield from self._pitches(size, row)
+
+    def _pitches(self, size: int, row: int) -> Iterator[_Rows]:
+        start, length = row * size, min(size, _IN_TURN)
+        # Padding is less than a row, as far as it is looked for.
+        stop = min(self.total, start + min(row * size, _WINDOW) + length)
+        a, b = (self._hashes(each, start, stop, length) for each in (self._evidence.a, self._evidence.b))
+        for is_padded, one, other in ((True, a, b), (False, b, a)):
+            for moved in (np.flatnonzero(other[1:] == one[0])[:_TRIED] + 1).tolist():
+                if moved % row == 0:
+                    yield _Rows(size, size + moved // row, is_padded)
+
+    def _hashes(self, operand: Operand, start: int, stop: int, length: int) -> Hashes:
+        return in_turn(numbers_at(operand, self._evidence, self.points(np.arange(start, stop))), length)
+
+
+def _share(evidence: Evidence, order: _Order, rows: _Rows) -> float:
+    """The part of the mismatches that such rows explain; 0 if anything refutes them."""
+    explained = 0.0
+    for probe in (evidence.few, evidence.some, evidence.anywhere, evidence.every):
+        explained = _test(evidence, order, rows)(probe)
+        if explained < _LEAST_KNOWN:
+            return 0.0
+    return explained
+
+
+def _test(evidence: Evidence, order: _Order, rows: _Rows) -> Test:
+    """The hypothesis that b has its elements where such rows lie: all that do not come from padding."""
+
+    def test(probe: Probe) -> float:
+        places = order.places(probe.points)
+        in_b, in_a = (rows.pitch, rows.size) if rows.is_padded else (rows.size, rows.pitch)
+        row, within = np.divmod(places, in_b)
+        origin = row * in_a + within
+        exists = (within < rows.size) & (origin < order.total)
+        points = order.points(np.where(exists, origin, 0))
+        same = are_equal(evidence.a.at(points), probe.values, evidence.tolerance)
+        return 0.0 if (~same & exists).any() else share_of(exists)
+
+    return test
