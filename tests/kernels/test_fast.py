@@ -17,19 +17,26 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from strided.dumps.protobuf.wire import varint
 from strided.kernels import (
+    CACHED,
     NEAR,
     SCRATCH_BYTES,
     contiguous,
+    exchange_rows,
+    gather_scatter,
     held_run,
     interleave,
     interleave_bits,
     kernel_of,
+    loop_nest,
     packed_runs,
+    packed_words,
     short_rows,
     transpose,
     transpose_cut,
     transpose_runs,
+    transpose_words,
     word_rows,
 )
 from strided.runtime import limits
@@ -1064,6 +1071,171 @@ def check_run_of_packed(rng, run, bits, streaming, high_first, signed, places):
 def _run(source, target, count):
     """The tables of one run."""
     return np.array([[source, target]]), np.zeros((1, 3), np.int64), np.array([[0, 0, count]])
+
+
+@examples(200)
+@given(seeds, st.sampled_from([4, 2, 1]), flags, flags, places)
+def test_rows_of_bytes_become_words_of_packed_elements(seed, bits, streaming, high_first, places):
+    rng = np.random.default_rng(seed)
+    lanes, count, matrices, gap = (int(n) for n in rng.integers(1, (200, 40, 3, 40)))
+    # Words that mostly follow each other.
+    words = np.cumsum(rng.choice([1, 1, 1, int(rng.integers(1, 20))], count))
+    starts = np.arange(matrices) * -(-lanes * bits // 32) * (words[-1] + 3) + int(rng.integers(20))
+    check_words_of_rows(rng, lanes, gap, words, starts, bits, streaming, high_first, places)
+
+
+@pytest.mark.parametrize("bits", [4, 2, 1])
+def test_matrices_of_words_begin_at_other_words_of_lines_than_the_first_one(bits):
+    """Where the words of the first one end with lines, those of the next one do not."""
+    words, starts = np.concatenate([np.arange(16), np.arange(16) + 48]), np.array([0, 133, 272])
+    check_words_of_rows(np.random.default_rng(0), 32 // bits, 0, words, starts, bits, 0, 0, (0, 0))
+
+
+def check_words_of_rows(rng, lanes, gap, words, starts, bits, streaming, high_first, places):
+    """Rows of bytes in any order become these words of a matrix, the next lanes those behind; so do other matrices."""
+    each, count = 32 // bits, len(words)
+    rows = np.stack([rng.permutation(count) * (lanes + gap), words * each, words], axis=1)
+    first = np.arange(0, lanes, each)
+    apart = int(rng.integers(2)) * (gap // 2) * (first >= lanes // 2)
+    pieces = np.stack([first + apart, first * (words[-1] + 3), np.minimum(each, lanes - first)], axis=1)
+    outer = np.stack([np.arange(len(starts)) * count * (lanes + gap), starts * each], axis=1)
+    lane = np.concatenate([np.arange(n) for n in pieces[:, 2]])
+    along = pieces[np.repeat(np.arange(len(pieces)), pieces[:, 2])][:, :2] + lane[:, None]
+    s, t = (np.add.outer(np.add.outer(outer[:, k], rows[:, k]), along[:, k]).ravel() for k in (0, 1))
+    source = rng.integers(0, 256, s.max() + 1, np.uint8)
+    target = rng.integers(0, 256, (t.max() // each + 1) * 4, np.uint8)
+    expected = moved(source, target, s * 8, t * bits ^ (8 - bits) * high_first, bits)
+    arguments = (*tables_at_end(outer, rows, pieces), bits, high_first, streaming, SCRATCH)
+    check(lambda s, t: packed_words.pack_words(s, t, *arguments), source, target, expected, places)
+
+
+@pytest.mark.parametrize("signed", [0, 1])
+@pytest.mark.parametrize("high_first", [0, 1])
+@pytest.mark.parametrize("bits", [4, 2, 1])
+def test_nests_of_packed_runs_end_where_memory_does(bits, high_first, signed):
+    """Eight elements are moved at once: no more than are there, and what their bytes hold besides stays."""
+    rng = np.random.default_rng(bits)
+    for count, element in product(range(1, 18), range(8 // bits)):
+        packed_bytes, flat = rng.integers(0, 256, -(-(element + count) * bits // 8), np.uint8), 1 + count
+        where, whole = (element + np.arange(count)) * bits, (1 + np.arange(count)) * 8
+        if high_first:
+            where ^= 8 - bits
+        target = rng.integers(0, 256, flat, np.uint8)
+        expected = moved(packed_bytes, target, where, whole, bits, signed=signed, to_bytes=True)
+        there, options = _nest(element, 1, count), (bits, 8, high_first, 0, signed)
+        check(
+            lambda s, t, a=(*there, *options): loop_nest.nest_bits(s, t, *a), packed_bytes, target, expected, [None] * 2
+        )
+        expected = moved(target, packed_bytes, whole, where, bits)
+        back, options = _nest(1, element, count), (8, bits, 0, high_first, 0)
+        check(
+            lambda s, t, a=(*back, *options): loop_nest.nest_bits(s, t, *a), target, packed_bytes, expected, [None] * 2
+        )
+
+
+def _nest(source, target, count):
+    """The tables of one run, as a nest takes them."""
+    return np.array([[source, target]]), np.array([[0, 0, 1]]), (0, 0), np.array([[0, 0, count]]), (1, 1)
+
+
+@pytest.mark.parametrize("streaming", [0, 1])
+@pytest.mark.parametrize("words", [1, 5, 16, 17, 20])
+def test_of_words_that_rows_of_bytes_share_no_other_bytes_are_touched(words, streaming):
+    """They may be another thread's: here the last one of them is no memory at all."""
+    source = np.random.default_rng(words).integers(0, 256, (3, words, 4), np.uint8)
+    target = np.full((4, words, 4), 99, np.uint8)
+    wanted = target.copy()
+    wanted[:, :, :3] = source.transpose(2, 1, 0)
+    rows = np.arange(4)[:, None] * np.array([4 * words, 4 * words, 0])
+    arguments = (*tables_at_end(np.zeros((1, 2)), rows, np.array([[0, 0, 4 * words]])), 4, 3, streaming, SCRATCH)
+    check(
+        lambda s, t: exchange_rows.exchange8(s, t, *arguments),
+        source.ravel(),
+        target.ravel()[:-1],
+        wanted.ravel()[:-1],
+        [None] * 2,
+    )
+
+
+@pytest.mark.parametrize("place", [0, 2, 4])
+@pytest.mark.parametrize("words", [16, 33, 70])
+def test_rows_of_words_begin_inside_of_lines_or_of_words(words, place):
+    """No whole line can be streamed there."""
+    source = np.random.default_rng(words).integers(0, 256, (4, words, 4), np.uint8)
+    rows = np.arange(4)[:, None] * np.array([4 * words, 4 * words, 0])
+    arguments = (*tables_at_end(np.zeros((1, 2)), rows, np.array([[0, 0, 4 * words]])), 4, 4, 1, SCRATCH)
+    wanted, target = source.transpose(2, 1, 0).ravel(), np.zeros(source.size, np.uint8)
+    check(lambda s, t: exchange_rows.exchange8(s, t, *arguments), source.ravel(), target, wanted, [0, place])
+
+
+@pytest.mark.parametrize("rows", [1, 3, 70])
+@pytest.mark.parametrize("columns", [1, 5, 9, 30, 80])
+def test_turned_words_ask_for_the_ends_of_runs_within_their_table(rows, columns):
+    source = np.random.default_rng(rows).integers(0, 256, (rows, columns, 4, 4), np.uint8)
+    wanted, target = source.transpose(1, 0, 3, 2).ravel(), np.zeros(source.size, np.uint8)
+    starts = [16 * own * np.arange(count) for own, count in ((columns, rows), (rows, columns))]
+    pieces = [np.array([[0, 0, count]]) for count in (columns, rows)]
+    tables = tables_at_end(np.zeros((1, 2)), *starts, *pieces)
+    check(
+        lambda s, t: transpose_words.transpose_words8(s, t, *tables, 4, 4, 1, SCRATCH),
+        source.ravel(),
+        target,
+        wanted,
+        [0, 16],
+    )
+
+
+# --- single elements --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("width", [1, 2, 4, 8])
+def test_offsets_outside_are_skipped_and_counted(width):
+    rng = np.random.default_rng(width)
+    elements, count = 300, 200
+    offsets = rng.permutation(elements)[:count]
+    offsets[[5, 99, 198, 199]] = elements, -1, elements, 1 << 60
+    inside = (offsets >= 0) & (offsets < elements)
+    many, few = (rng.integers(0, 256, n * width, np.uint8) for n in (elements, count))
+    wanted = [few.copy(), many.copy()]
+    wanted[0].reshape(-1, width)[inside] = many.reshape(-1, width)[offsets[inside]]
+    wanted[1].reshape(-1, width)[offsets[inside]] = few.reshape(-1, width)[inside]
+    found = []
+    at_end = table_at_end(0, offsets)
+    for kernel, source, target in ((gather_scatter.gather, many, few), (gather_scatter.scatter, few, many)):
+        run = lambda s, t, kernel=kernel: found.append(kernel(s, t, at_end, width))  # noqa: E731
+        check(run, source, target, wanted[len(found)], [None] * 2)
+    assert found == [4, 4]
+
+
+def test_elements_are_asked_for_within_the_list_of_their_offsets():
+    source, target = np.zeros(CACHED + 1, np.uint8), np.ones(200, np.uint8)
+    assert gather_scatter.gather(source, target, table_at_end(0, np.arange(200)), 1) == 0
+    assert not target.any()
+
+
+@pytest.mark.parametrize("behind", [0, 9])
+@pytest.mark.parametrize("bits", [32, 64])
+def test_varints_are_read_as_far_as_they_go(bits, behind):
+    """Eight bytes are looked at together: none behind the last one, be it another thread's or no memory."""
+    rng = np.random.default_rng(behind)
+    for k in range(150):
+        numbers = [int(rng.integers(1 << 62)) >> int(rng.integers(62)) >> 55 * (k % 2) for _ in range(rng.integers(20))]
+        data = b"".join(map(varint, numbers))
+        given = placed(fences()[0], np.frombuffer(data + bytes(behind), np.uint8), None)
+        out = placed(fences()[1], np.zeros(len(numbers) * bits // 8, np.uint8), None).view(f"u{bits // 8}")
+        assert kernel_of(f"decode_varints{bits}")(read_only(given), 0, len(data), out, 0) == len(data)
+        assert out.tolist() == [n & (1 << bits) - 1 for n in numbers]
+
+
+@pytest.mark.parametrize("start", [0, 5])
+@pytest.mark.parametrize("step", [1, 3])
+def test_digits_of_any_weight_and_size_are_added(start, step):
+    """Only where both are powers of two is a division a shift and a mask."""
+    indices, digits = np.arange(500), [(w, n, 1000 * w + n) for w in (1, 2, 3, 8, 12) for n in (1, 2, 3, 4, 5, 8)]
+    for weight, size, stride in digits:
+        offsets = np.full(500, 7)
+        gather_scatter.add_digits(indices, start, step, np.array([[weight, size, stride]]), offsets)
+        np.testing.assert_array_equal(offsets, 7 + (start + step * indices) // weight % size * stride)
 
 
 @examples(100)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import random
 import subprocess
@@ -152,6 +153,25 @@ def test_the_last_word_is_written_inside_the_buffer(name: str) -> None:
     np.testing.assert_array_equal(slots_of(buffer, case.bits), wanted)
 
 
+@pytest.mark.parametrize(("bits", "rows"), [(1, 32), (2, 16), (4, 8)])
+def test_the_last_word_of_packed_runs_is_read_inside_the_buffer(bits: int, rows: int) -> None:
+    """What a run leaves of its last word is kept: the word is read, but not where the buffer ends inside it."""
+    each, kernels = 32 // bits, []
+    for run in (1, each // 2 - 1, each // 2, each + 3):
+        source = map_of(f"f32[3,300,{run}]")
+        target = map_of(f"f32[3,300,{run}]{{1,2,0:T({rows},128)({each},1)}}")
+        content = some_bytes(source.size)
+        size = -(-(int(target.offsets().max()) + 1) * bits // 8)
+        buffer, longer = flush(some_bytes(size)), np.append(some_bytes(size), np.zeros(4, np.uint8))
+        plan = plan_copy(source, target, Storage(8), Storage(bits))
+        kernels.append(plan.kernel)
+        assert plan.target_span == (0, -(-size // 4) * 4)
+        for held in (buffer, longer):
+            transfer.copy(transfer.Region(flush(content), source, 8), transfer.Region(held, target, bits))
+        np.testing.assert_array_equal(buffer, longer[:size])
+    assert "pack_words" in kernels
+
+
 def test_words_that_cannot_begin_at_multiples_of_words_begin_with_an_element() -> None:
     """Pairs of elements lie in sub-tiles two bytes apart: a word that began before the first one would not be there."""
     case = Case.parse("u8[9,7]{1,0:T(64,128)(2,2)}")
@@ -239,6 +259,21 @@ def test_spans_of_any_plan_hold_the_elements_and_no_more_than_their_words() -> N
                     assert high <= span[1] <= high + 3 * whole_words
                     words += span[1] > high
     assert words > 3
+
+
+@pytest.mark.parametrize(("bits", "rows"), [(16, 8), (8, 8), (4, 8), (2, 16), (1, 32)])
+@pytest.mark.parametrize("orders", [("1,0", "0,1"), ("3,2,1,0", "3,1,2,0")])
+def test_spans_have_the_last_word_that_rows_share_on_both_sides(orders: tuple[str, str], bits: int, rows: int) -> None:
+    each, seen = 32 // bits, 0
+    for m, n in itertools.product((each, each + 1, 2 * each - 1), (each, each + 1, 3 * each - 1)):
+        sizes = f"{m},{n}" if len(orders[0]) == 3 else f"2,{m},{n},64"
+        maps = [map_of(f"u8[{sizes}]{{{order}:T({rows},128)({each},1)}}") for order in orders]
+        plan = plan_copy(*maps, Storage(bits), Storage(bits))
+        if plan.kernel.startswith(("exchange", "transpose_words")):
+            ends = [-(-(int(map_.offsets().max()) + 1) * bits // 32) * 4 for map_ in maps]
+            assert (plan.source_span, plan.target_span) == ((0, ends[0]), (0, ends[1]))
+            seen += 1
+    assert seen > 6
 
 
 def test_threads_do_not_share_what_writes_whole_words_that_overlap() -> None:

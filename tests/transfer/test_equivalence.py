@@ -517,6 +517,39 @@ def test_rows_of_which_words_have_a_part(
         check(Guarded(dense, 8, seed=3, phase=phase), Guarded(tiled, bits, seed=4))
 
 
+@pytest.mark.parametrize(("bits", "first", "count"), [(8, 2, 3), (8, 2, 2), (16, 1, 2), (4, 6, 5), (4, 2, 5)])
+def test_rows_that_begin_in_one_word_and_end_in_the_next_one(bits: int, first: int, count: int) -> None:
+    """Their words begin with the first of them, if that is a byte: each word has all of them."""
+    words = AddressMap.from_strides((300, count), (32 // bits, 1), first)
+    rows = AddressMap.from_strides((300, count), (1, 300), 0)
+    kinds = {
+        check(Guarded(words, bits, seed=1, spare=4), Guarded(rows, max(8, bits), seed=2)),
+        check(Guarded(rows, max(8, bits), seed=3), Guarded(words, bits, seed=4, spare=4)),
+    }
+    kind = bits if bits >= 8 else "_bits"
+    assert kinds == {f"deinterleave{kind}", f"interleave{kind}"}
+
+
+@pytest.mark.parametrize("low_first", [True, False], ids=["low first", "high first"])
+@pytest.mark.parametrize(
+    ("source", "order", "kernel"),
+    [
+        ("f32[40,300]{1,0:T(8,128)(8,1)}", "0,1", "transpose32, unpack"),
+        ("f32[5,40,300]{2,1,0:T(8,128)(8,1)}", "0,2,1", "transpose32, deinterleave_bits"),
+        ("f32[5,40,300]{0,2,1}", "2,1,0", "nest_bits, deinterleave_bits"),
+    ],
+)
+def test_packed_elements_keep_their_order_in_blocks(
+    source: str, order: str, kernel: str, low_first: bool, replace: Callable[..., None]
+) -> None:
+    """And their sign, which they have once they are bytes."""
+    replace(staged_elements=0)
+    maps = map_of(source), map_of(f"{source.split('{')[0]}{{{order}}}")
+    for signed in (True, False):
+        packed = Guarded(maps[0], 4, seed=1, low_first=low_first, signed=signed)
+        assert check(packed, Guarded(maps[1], 8, seed=2)) == kernel
+
+
 def test_words_that_follow_each_other_for_half_a_line(replace: Callable[..., None]) -> None:
     """Those behind them begin another line."""
     replace(stream_bytes=0)

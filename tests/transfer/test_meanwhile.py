@@ -145,7 +145,7 @@ def test_copies_go_over_to_kernels_when_all_are_ready(late: int, monkeypatch: py
     """A staged copy misses the kernels of both stages, and what calls them; NumPy goes on where it was."""
     boxes = 9
     waiting = Waiting(monkeypatch, 0)
-    maps = map_of("s8[90,100]{1,0:T(8,128)(4,1)}"), map_of("s8[90,100]{0,1}")
+    maps = map_of("s8[100,9,10]{0,2,1:T(8,128)(4,1)}"), map_of("s8[100,9,10]{2,1,0}")
     copied(Guarded(maps[0], 8, seed=1), Guarded(maps[1], 8, seed=2))
     names = list(waiting.asked)
     assert len(names) == 3

@@ -22,6 +22,7 @@ from strided.planning import plan
 from strided.runtime import cache, limits
 from strided.runtime.threads import _Job
 from strided.transfer import copy as transfer
+from strided.transfer import program
 from strided.transfer.program import Call, Copying, Task, at_once, blocks_of, program_of, template_of
 from tests.regions import Guarded, expected, map_of
 from tests.thinned import thinned
@@ -56,6 +57,27 @@ def test_every_task_is_done_whoever_takes_it(count: int, threads: int) -> None:
         source, target = rng.integers(0, 256, count * RUN, np.uint8), np.zeros(count * RUN, np.uint8)
         copy(source, target)
         np.testing.assert_array_equal(target, swapped(source))
+
+
+@pytest.mark.parametrize(("divides", "threads"), [(True, 4), (False, 1)])
+def test_tasks_that_may_meet_in_a_byte_are_done_by_one_thread(
+    divides: bool, threads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = []
+
+    def run(*arguments: Any, threads: int, stop: Callable[[], None]) -> None:
+        asked.append(threads)
+        threads_run(*arguments, threads=threads, stop=stop)
+
+    threads_run = program.run
+    monkeypatch.setattr(program, "run", run)
+    sd.set_num_threads(4)
+    copy = Copying(lambda: tasks_of(60), RUN, (), divides)
+    source, target = np.ones(60 * RUN, np.uint8), np.zeros(60 * RUN, np.uint8)
+    for _ in range(2):  # tasks are made, then kept
+        copy(source, target)
+    assert asked == [threads] * 2
+    assert target.all()
 
 
 def test_tasks_are_made_for_a_number_of_threads() -> None:
