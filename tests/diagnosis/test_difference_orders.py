@@ -274,3 +274,33 @@ def test_what_is_random_is_in_no_order(values: int) -> None:
             assert not kinds(diff(a, b)) & {*MOVED, "operation", "wrap", "clip"}
             c = np.where(rng.random(shape) < 0.2, b, a)
             assert not kinds(diff(a, c)) & {*MOVED, "operation", "wrap", "clip"}
+
+
+def test_what_a_sample_of_many_files_tells_is_told_as_such(tmp_path: Path) -> None:
+    square = np.random.default_rng(5).standard_normal((96, 96)).astype(np.float32)
+    store = chunked(tmp_path / "x.zarr", square, (24, 48))
+    exchanged = square.copy()
+    exchanged[8:16], exchanged[32:40] = square[32:40], square[8:16]
+    changed = {
+        "order": square[::-1],
+        "exchange": exchanged,
+        "transpose": square.T,
+    }
+    for kind, values in changed.items():
+        found, compared = (named(a, values) for a in (store, square))
+        assert found[0] == compared[0] == kind
+        assert found[2] == compared[2].removesuffix(", and nothing else differs") + ", as far as a sample tells"
+    moved = square[np.random.default_rng(6).permutation(96)]
+    found, compared = (named(a, moved) for a in (store, square))
+    assert found[2] == compared[2] + ", as far as a sample tells"
+
+
+def test_equal_elements_refute_what_a_sample_tells(tmp_path: Path) -> None:
+    values = np.random.default_rng(5).standard_normal((48, 48)).astype(np.float32)
+    turned = values.T.copy()
+    turned[:2] = values[:2]
+    store = chunked(tmp_path / "x.zarr", values, (24, 24))
+    assert "transpose" not in kinds(diff(store, turned))
+    turned = values[::-1].copy()
+    turned[:2] = values[:2]
+    assert "order" not in kinds(diff(store, turned))

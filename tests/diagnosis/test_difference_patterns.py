@@ -431,7 +431,7 @@ def test_rounded_values_in_one_place() -> None:
 
     found = diff(*faulty("f32[40,384]{1,0:T(8,128)}", fault)).patterns[0]
     assert named_pattern(found) == ("rounded", "bf16")
-    assert found.sentence.startswith("b is a rounded to bf16: this explains all ")
+    assert found.sentence.startswith("where a and b differ, b is a rounded to bf16: this explains all ")
 
 
 @pytest.mark.parametrize("bits", [16, 13])

@@ -9,6 +9,9 @@ from strided.diagnosis.difference.values import Tolerance
 #: Of more dimensions than these, not all orders are tried: there would be 120 and more.
 MOST_DIMENSIONS = 4
 
+#: What a sentence ends with if all elements were not compared, as those of arrays in many buffers.
+OF_SAMPLE = ", as far as a sample tells"
+
 
 def all_equal(a: Operand, b: Operand, tolerance: Tolerance) -> bool:
     """Whether all elements of two arrays are equal."""

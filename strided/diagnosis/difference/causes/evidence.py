@@ -52,7 +52,7 @@ class Evidence:
     few, some, every : Probe
         Mismatches, each a part of the next one; `every` has all that the tally kept.
     anywhere : Probe
-        Elements of the whole array, whether they differ or not.
+        Elements of the whole array, whether they differ or not: all of them if they are few.
     """
 
     a: Operand
@@ -76,6 +76,10 @@ class Evidence:
         """The part of the mismatches that a hypothesis about the whole array explains; 0 if too few."""
         return _share((self.few, self.some, self.anywhere, self.every), test)
 
+    def holds_everywhere(self, test: Test) -> bool:
+        """Whether a hypothesis about the whole array explains all elements that are tried."""
+        return all(test(probe) == 1 for probe in (self.few, self.some, self.anywhere, self.every))
+
     def moved(self, source: Source) -> Test:
         """The hypothesis that b has its elements from some places of a."""
 
@@ -86,12 +90,18 @@ class Evidence:
 
         return test
 
-    def said(self, share: float) -> str:
-        """How much a hypothesis explains, for the end of a sentence."""
-        if share == 1 and not self.tally.level:
-            return f": this explains all {self.tally.count:,} mismatches"
-        tried = "" if not self.tally.level else f" of {self.tally.places.size:,} that were tried"
-        return f": this explains {percent(share)} of the mismatches{tried}"
+    def sentence(self, words: str, share: float, test: Test) -> str:
+        """A hypothesis, and how much it explains.
+
+        What explains all mismatches may be refuted by elements that are equal. It then says what has happened only
+        where a and b differ, such as in one row.
+        """
+        place = "where a and b differ, " if share == 1 and test(self.anywhere) < 1 else ""
+        tried = f"{self.tally.places.size:,} mismatches that were tried"
+        if share == 1:
+            every = tried if self.tally.level else f"{self.tally.count:,} mismatches"
+            return f"{place}{words}: this explains all {every}"
+        return f"{words}: this explains {percent(share)} of the {tried if self.tally.level else 'mismatches'}"
 
     def value_counts(self) -> npt.NDArray[np.int64]:
         """How often each distinct value of b occurs among some mismatches."""
@@ -102,7 +112,8 @@ def evidence_of(a: Operand, b: Operand, tolerance: Tolerance, tally: Tally) -> E
     """The evidence that a pass over two arrays leaves."""
     rng = np.random.default_rng(0)
     some = tally.points(rng.permutation(tally.places)[:_SAMPLE])
-    anywhere = tally.points(rng.integers(0, math.prod(tally.shape), _SAMPLE))
+    total = math.prod(tally.shape)
+    anywhere = tally.points(rng.integers(0, total, _SAMPLE) if total > _SAMPLE else rng.permutation(total))
     samples = (first(some), some, tally.points(tally.places), anywhere)
     return Evidence(a, b, tolerance, tally, *(Probe(points, b.at(points)) for points in samples))
 

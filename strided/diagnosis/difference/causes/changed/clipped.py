@@ -11,6 +11,7 @@ from strided.diagnosis.bit_patterns import patterns
 from strided.diagnosis.difference.causes.all_elements import all_equal
 from strided.diagnosis.difference.causes.derived import Changed
 from strided.diagnosis.difference.causes.evidence import Evidence, Probe, Values
+from strided.diagnosis.difference.causes.number_text import range_words, shortest
 from strided.diagnosis.difference.result import Pattern
 from strided.diagnosis.difference.values import are_equal, common_dtype, converted, is_float
 
@@ -52,12 +53,8 @@ def clipped(evidence: Evidence) -> Pattern | None:
     if not _holds(evidence, changed, evidence.anywhere) or not all_equal(changed, evidence.b, evidence.tolerance):
         return None
     least, most = ("" if bound is None else _shown(bound) for bound in bounds)
-    words = (
-        f"to the range {least} to {most}"
-        if least and most
-        else f"to at {f'least {least}' if least else f'most {most}'}"
-    )
-    return Pattern("clip", f"{least}:{most}", 1.0, f"b is a clipped {words}: this explains all {count:,} mismatches")
+    words = f"b is a clipped {range_words(least, most)}: this explains all {count:,} mismatches"
+    return Pattern("clip", f"{least}:{most}", 1.0, words)
 
 
 def _bounds(a: Values, b: Values) -> tuple[Values | None, Values | None] | None:
@@ -75,7 +72,7 @@ def _holds(evidence: Evidence, changed: Changed, probe: Probe) -> bool:
 
 
 def _shown(bound: Values) -> str:
-    return f"{bound:.9g}" if is_float(bound.dtype) else str(bound)
+    return shortest(bound, bound.dtype) if is_float(bound.dtype) else str(bound)
 
 
 def _distinct(values: Values) -> int:

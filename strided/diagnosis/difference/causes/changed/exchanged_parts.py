@@ -23,7 +23,7 @@ def exchanged_parts(evidence: Evidence) -> Pattern | None:
             return float(np.mean((changed == pattern_words(probe.values)).all(axis=-1)))
 
         if share := evidence.share_of_mismatches(test):
-            return Pattern("swap", where, share, f"b has {words}{evidence.said(share)}")
+            return Pattern("swap", where, share, evidence.sentence(f"b has {words}", share, test))
     return None
 
 

@@ -32,7 +32,7 @@ def operation(evidence: Evidence) -> Pattern | None:
     for each in _operations(evidence, dtype):
         share = evidence.share_of_mismatches if each.is_told_by_mismatches else evidence.share_in_whole_array
         if share(each.test) == 1:
-            return Pattern("operation", each.where, 1.0, f"b is {each.words}{evidence.said(1)}")
+            return Pattern("operation", each.where, 1.0, evidence.sentence(f"b is {each.words}", 1, each.test))
     return None
 
 

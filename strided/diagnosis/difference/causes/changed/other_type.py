@@ -21,8 +21,8 @@ def other_type(evidence: Evidence) -> Pattern | None:
 
     if (share := evidence.share_of_mismatches(test)) < 1:
         return None
-    sentence = f"b has the bits of a, read as {b.name} instead of {a.name}{evidence.said(share)}"
-    return Pattern("type", b.name, share, sentence)
+    words = f"b has the bits of a, read as {b.name} instead of {a.name}"
+    return Pattern("type", b.name, share, evidence.sentence(words, share, test))
 
 
 def _bits(values: Values, width: int) -> Values:

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from strided.diagnosis.difference.causes.chance import is_no_chance
 from strided.diagnosis.difference.causes.evidence import Evidence, Probe
+from strided.diagnosis.difference.causes.number_text import grouped, range_words, shortest
 from strided.diagnosis.difference.result import Pattern
 from strided.diagnosis.difference.values import common_dtype, converted, is_float
 
@@ -47,15 +48,26 @@ def quantised(evidence: Evidence) -> Pattern | None:
 
             def test(probe: Probe, grid: _Grid = grid, product: np.dtype[Any] = product) -> float:
                 with np.errstate(all="ignore"):
-                    number = np.clip(np.rint(doubles(evidence.a.at(probe.points)) / grid.scale), grid.least, grid.most)
-                    made = (number * grid.scale).astype(product).astype(dtype)
+                    number = np.rint(doubles(evidence.a.at(probe.points)) / grid.scale)
+                    made = (np.clip(number, grid.least, grid.most) * grid.scale).astype(product).astype(dtype)
                     return float(np.mean(made == converted(probe.values, dtype)))
 
             if share := evidence.share_in_whole_array(test):
-                scale = f"{grid.scale:.9g}"
-                sentence = f"b is a rounded to multiples of {scale}{evidence.said(share)}"
-                return Pattern("quantised", scale, share, sentence)
+                scale = _shown(grid.scale)
+                words = f"b is a rounded to multiples of {grouped(scale)}"
+                numbers = np.rint(doubles(evidence.a.at(evidence.every.points)) / grid.scale)
+                least = _shown(grid.least * grid.scale) if (numbers < grid.least).any() else ""
+                most = _shown(grid.most * grid.scale) if (numbers > grid.most).any() else ""
+                if least or most:
+                    words += f" and clipped {range_words(least, most)}"
+                return Pattern("quantised", scale, share, evidence.sentence(words, share, test))
     return None
+
+
+def _shown(number: float) -> str:
+    """A number of f32 in full, others to as many digits as that has."""
+    single = np.float32(number)
+    return shortest(single, single.dtype) if single == number else f"{number:.9g}"
 
 
 def _choices(values: Doubles) -> Iterator[tuple[_Grid, np.dtype[Any]]]:

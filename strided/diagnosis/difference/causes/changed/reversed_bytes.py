@@ -21,7 +21,7 @@ def reversed_bytes(evidence: Evidence) -> Pattern | None:
 
     if not (share := evidence.share_of_mismatches(test)):
         return None
-    sentence = f"b has the bytes of each element in reverse order{evidence.said(share)}"
+    sentence = evidence.sentence("b has the bytes of each element in reverse order", share, test)
     return Pattern("swap", "bytes", share, sentence)
 
 

@@ -36,9 +36,10 @@ def rounded(evidence: Evidence) -> Pattern | None:
         return None
     best: Pattern | None = None
     for where, words, change in _changes(dtype, zeros):
-        share = evidence.share_of_mismatches(_same_bits(evidence, change))
+        test = _same_bits(evidence, change)
+        share = evidence.share_of_mismatches(test)
         if share and (best is None or share > best.share):
-            best = Pattern("rounded", where, share, f"b is a {words}{evidence.said(share)}")
+            best = Pattern("rounded", where, share, evidence.sentence(f"b is a {words}", share, test))
         if share == 1:
             break
     return best
@@ -50,7 +51,8 @@ def _changes(dtype: np.dtype[Any], zeros: int) -> Iterator[tuple[str, str, Calla
         name = element_type_of_dtype(narrow).name
         yield name, f"rounded to {name}", _rounding(narrow)
     cut = counted(zeros, "low bit")
-    yield cut, f"without the low {counted(zeros, 'bit')} of each element", _cutting(zeros)
+    low = "lowest bit" if zeros == 1 else f"low {zeros} bits"
+    yield cut, f"without the {low} of each element", _cutting(zeros)
     kept = counted(int(ml_dtypes.finfo(dtype).nmant) + 1 - zeros, "significant bit")  # type: ignore[no-untyped-call]
     as_tf32 = ", as tf32 has" if dtype == np.float32 and zeros == _ZEROS_OF_TF32 else ""
     yield kept, f"rounded to {kept}{as_tf32}", _rounding_bits(zeros)

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from strided.diagnosis.difference.causes.evidence import Evidence, Values
+from strided.diagnosis.difference.causes.number_text import grouped, shortest
 from strided.diagnosis.difference.result import Pattern
 from strided.diagnosis.difference.values import common_dtype, converted
 
@@ -25,7 +26,7 @@ def steady(evidence: Evidence) -> Pattern | None:
     kind, operator, number = found
     tally = evidence.tally
     words = "every mismatch" if not tally.level else f"all {tally.places.size:,} mismatches that were tried"
-    return Pattern(kind, number, 1.0, f"in {words} b {operator} a is {number}")
+    return Pattern(kind, number, 1.0, f"in {words} b {operator} a is {grouped(number)}")
 
 
 def _number(a: Values, b: Values) -> tuple[str, str, str] | None:
@@ -33,9 +34,9 @@ def _number(a: Values, b: Values) -> tuple[str, str, str] | None:
     if (pair := _doubles(a, b)) is None:
         return None
     if (offset := _offset(*pair)) is not None:
-        return "offset", "-", f"{offset:.17g}"
+        return "offset", "-", shortest(offset, np.dtype(np.float64))
     if (factor := _factor(*pair)) is not None:
-        return "scale", "/", f"{factor:.17g}"
+        return "scale", "/", shortest(factor, np.dtype(np.float64))
     return None
 
 

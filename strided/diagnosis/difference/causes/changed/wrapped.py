@@ -29,7 +29,7 @@ def wrapped(evidence: Evidence) -> Pattern | None:
                 return float(np.mean(_wrapped(a, bits, low) == b))
 
             if evidence.share_in_whole_array(test) == 1:
-                sentence = f"b is a wrapped to {name}, modulo {1 << bits:,}{evidence.said(1)}"
+                sentence = evidence.sentence(f"b is a wrapped to {name}, modulo {1 << bits:,}", 1, test)
                 return Pattern("wrap", name, 1.0, sentence)
     return None
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import numpy as np
 import numpy.typing as npt
 
-from strided.diagnosis.difference.causes.all_elements import all_equal
+from strided.diagnosis.difference.causes.all_elements import OF_SAMPLE, all_equal
 from strided.diagnosis.difference.causes.chance import is_no_chance
 from strided.diagnosis.difference.causes.derived import view_of
 from strided.diagnosis.difference.causes.evidence import Evidence, Source
@@ -35,9 +35,13 @@ def exchanged_boxes(evidence: Evidence) -> Pattern | None:
     if not is_no_chance(evidence, choice_bits):
         return None
     for one, other in itertools.islice(_pairs(evidence), _TRIED):
-        if evidence.share_of_mismatches(evidence.moved(_exchange(one, other))) == 1 and _are(evidence, one, other):
+        if evidence.share_of_mismatches(evidence.moved(_exchange(one, other))) < 1:
+            continue
+        are_exchanged = _are(evidence, one, other)
+        if are_exchanged is not False:
             keys = _key(one, shape), _key(other, shape)
-            sentence = f"b has what a has at [{keys[0]}] and at [{keys[1]}] exchanged, and nothing else differs"
+            end = OF_SAMPLE if are_exchanged is None else ", and nothing else differs"
+            sentence = f"b has what a has at [{keys[0]}] and at [{keys[1]}] exchanged{end}"
             return Pattern("exchange", "; ".join(keys), 1.0, sentence)
     return None
 
@@ -101,16 +105,16 @@ def _inside(points: Points, box: Box) -> Mask:
     return inside
 
 
-def _are(evidence: Evidence, one: Box, other: Box) -> bool:
+def _are(evidence: Evidence, one: Box, other: Box) -> bool | None:
     """Whether all elements of both boxes have changed places, and none beside them differs.
 
-    Of arrays in many buffers the sample decides.
+    None of arrays in many buffers: the sample decides.
     """
     a, b = ([view_of(each, box) for box in (one, other)] for each in (evidence.a, evidence.b))
     count = 0
     for x, y, opposite in zip(a, b, b[::-1], strict=True):
         if x is None or y is None or opposite is None:
-            return True
+            return None
         if not all_equal(x, opposite, evidence.tolerance):
             return False
         count += scan(x, y, evidence.tolerance).count

@@ -22,8 +22,9 @@ def exchanged_members(evidence: Evidence) -> Pattern | None:
         def partner(slots: Numbers, mask: int = mask) -> Numbers:
             return slots ^ mask
 
-        if share := evidence.share_of_mismatches(_exchanged(evidence, from_slots(whole, partner))):
-            sentence = f"{_which_members(members, mask)}{evidence.said(share)}"
+        test = _exchanged(evidence, from_slots(whole, partner))
+        if share := evidence.share_of_mismatches(test):
+            sentence = evidence.sentence(_which_members(members, mask), share, test)
             return Pattern("swap", f"0, {mask}", share, sentence)
     return None
 

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from strided.diagnosis.difference.causes.all_elements import all_equal
+from strided.diagnosis.difference.causes.all_elements import OF_SAMPLE, all_equal
 from strided.diagnosis.difference.causes.chance import is_no_chance
 from strided.diagnosis.difference.causes.derived import Reordered
 from strided.diagnosis.difference.causes.evidence import Evidence, Source
@@ -43,17 +43,17 @@ def reordered(evidence: Evidence) -> Pattern | None:
     for axis, size in enumerate(evidence.shape):
         if (order := _order_along(evidence, axis)) is None:
             continue
-        if evidence.share_in_whole_array(evidence.moved(_source(axis, order))) < 1:
+        if not evidence.holds_everywhere(evidence.moved(_source(axis, order))):
             continue
         # One in many buffers would be read again and again: the sample decides.
-        if isinstance(evidence.a, (Wrapped, Plain)) and not all_equal(
-            Reordered(evidence.a, axis, order), evidence.b, evidence.tolerance
-        ):
+        is_compared = isinstance(evidence.a, (Wrapped, Plain))
+        if is_compared and not all_equal(Reordered(evidence.a, axis, order), evidence.b, evidence.tolerance):
             continue
         said = _described(order)
         units = f"blocks of {said.block:,} indices" if said.block > 1 else "indices"
         within = f" in each {said.period:,} indices" if said.period < size else ""
         sentence = f"b has the {units} along dimension {axis} in another order: {said.listed}{within}"
+        sentence += "" if is_compared else OF_SAMPLE
         return Pattern("order", f"{said.listed} along {axis}", 1.0, sentence)
     return None
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from strided.diagnosis.difference.causes.all_elements import MOST_DIMENSIONS, all_equal
+from strided.diagnosis.difference.causes.all_elements import MOST_DIMENSIONS, OF_SAMPLE, all_equal
 from strided.diagnosis.difference.causes.chance import is_no_chance
 from strided.diagnosis.difference.causes.derived import view_of
 from strided.diagnosis.difference.causes.evidence import Evidence, Source
@@ -26,7 +26,7 @@ def reversed_axes(evidence: Evidence) -> Pattern | None:
     if not choices or not is_no_chance(evidence, math.log2(len(choices))):
         return None
     for axes in choices:
-        if evidence.share_in_whole_array(evidence.moved(_reversal(shape, axes))) < 1:
+        if not evidence.holds_everywhere(evidence.moved(_reversal(shape, axes))):
             continue
         view = view_of(a, tuple(slice(None, None, -1 if k in axes else 1) for k in range(len(shape))))
         if view is None or all_equal(view, b, evidence.tolerance):  # of one in many buffers the sample decides
@@ -34,7 +34,8 @@ def reversed_axes(evidence: Evidence) -> Pattern | None:
             names = f"dimensions {', '.join(others)} and {last}" if others else f"dimension {last}"
             along = f" along {names}" if len(shape) > 1 else ""
             where = f"reversed along {', '.join(map(str, axes))}"
-            return Pattern("order", where, 1.0, f"b is a with the indices{along} in reverse order")
+            sample = OF_SAMPLE if view is None else ""
+            return Pattern("order", where, 1.0, f"b is a with the indices{along} in reverse order{sample}")
     return None
 
 

@@ -36,9 +36,10 @@ def shifted(evidence: Evidence) -> Pattern | None:
     """The movement that explains the most mismatches; the first one that explains all."""
     best: Pattern | None = None
     for where, words, source in _movements(evidence):
-        share = evidence.share_in_whole_array(evidence.moved(source))
+        test = evidence.moved(source)
+        share = evidence.share_in_whole_array(test)
         if share and (best is None or share > best.share):
-            best = Pattern("shift", where, share, f"b is a moved by {words}{evidence.said(share)}")
+            best = Pattern("shift", where, share, evidence.sentence(f"b is a moved by {words}", share, test))
         if share == 1:
             break
     return best

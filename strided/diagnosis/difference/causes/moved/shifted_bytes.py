@@ -46,9 +46,11 @@ def shifted_bytes(evidence: Evidence) -> Pattern | None:
         if memory.array._memory.bits != 8 * size or size == 1:
             continue
         for step in _steps(evidence, memory.array):
-            if step % size and (share := evidence.share_in_whole_array(_moved(evidence, memory.array, step))):
+            test = _moved(evidence, memory.array, step)
+            if step % size and (share := evidence.share_in_whole_array(test)):
                 where = counted(step, "byte")
-                return Pattern("shift", where, share, f"b is a moved by {where} {memory.words}{evidence.said(share)}")
+                words = f"b is a moved by {where} {memory.words}"
+                return Pattern("shift", where, share, evidence.sentence(words, share, test))
     return None
 
 

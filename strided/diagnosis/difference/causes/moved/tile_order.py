@@ -27,8 +27,10 @@ def tile_order(evidence: Evidence) -> Pattern | None:
         def origin(slots: Numbers, down: int = down, across: int = across) -> Numbers:
             return _slots_of_other_order(slots, down, across, math.prod(tile))
 
-        if share := evidence.share_in_whole_array(evidence.moved(from_slots(b, origin))):
-            sentence = f"the tiles of b are a's, {words} of their grid instead of {instead}{evidence.said(share)}"
+        test = evidence.moved(from_slots(b, origin))
+        if share := evidence.share_in_whole_array(test):
+            said = f"the tiles of b are a's, {words} of their grid instead of {instead}"
+            sentence = evidence.sentence(said, share, test)
             return Pattern("tiles", words, share, sentence)
     return None
 

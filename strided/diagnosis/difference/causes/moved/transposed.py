@@ -6,7 +6,7 @@ import itertools
 
 import numpy as np
 
-from strided.diagnosis.difference.causes.all_elements import MOST_DIMENSIONS, all_equal
+from strided.diagnosis.difference.causes.all_elements import MOST_DIMENSIONS, OF_SAMPLE, all_equal
 from strided.diagnosis.difference.causes.evidence import Evidence, Source
 from strided.diagnosis.difference.operands import Operand, Points, operand_of
 from strided.diagnosis.difference.result import Pattern
@@ -22,9 +22,13 @@ def transposed(evidence: Evidence) -> Pattern | None:
         if tuple(shape[k] for k in axes) != shape or axes == tuple(range(len(axes))):
             continue
         test = evidence.moved(_transposition(axes))
-        if evidence.share_in_whole_array(test) == 1 and _equal(_view(evidence.a, axes), evidence):
+        if not evidence.holds_everywhere(test):
+            continue
+        view = _view(evidence.a, axes)
+        if view is None or all_equal(view, evidence.b, evidence.tolerance):  # arrays without views: the sample decides
             order = ", ".join(map(str, axes))
-            return Pattern("transpose", order, 1.0, f"b equals a transposed: a.transpose({order})")
+            sample = OF_SAMPLE if view is None else ""
+            return Pattern("transpose", order, 1.0, f"b equals a transposed: a.transpose({order}){sample}")
     return None
 
 
@@ -39,8 +43,3 @@ def _transposition(axes: tuple[int, ...]) -> Source:
 
 def _view(a: Operand, axes: tuple[int, ...]) -> Operand | None:
     return operand_of(a.array.transpose(axes), "a") if hasattr(a.array, "transpose") else None
-
-
-def _equal(view: Operand | None, evidence: Evidence) -> bool:
-    """Whether all elements are equal; arrays that cannot be viewed so are judged by the sample."""
-    return view is None or all_equal(view, evidence.b, evidence.tolerance)
