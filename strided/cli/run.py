@@ -32,8 +32,6 @@ _ERRORS = "strided.plain marks"
 _ASCII = "strided_ascii"
 #: Commands that map files, with the words they are called by.
 _MAPPING = (["diff"], ["identify"], ["padding"])
-#: Between two lines of a message. Other spaces may be those of a name, which is shown as it is.
-_LINE_END = re.compile(r"\s*\n\s*")
 #: Arguments that messages advise to pass to functions, and the options that they are here.
 _OPTIONS = ((re.compile(r"\ballow_excess=True"), "--allow-excess"), (re.compile(r"\bindex=(\d+)"), r"--module \1"))
 
@@ -160,10 +158,13 @@ def _fail(message: str) -> NoReturn:
 
 
 def _in_a_line(message: str) -> str:
-    """A message on one line, with the options' names here. Of a long one, the start and the end."""
+    """A message on one line, with the options' names here. Of a long one, the start and the end.
+
+    Spaces within a line may be those of a name, which is shown as it is.
+    """
     for argument, option in _OPTIONS:
         message = argument.sub(option, message)
-    return visible(_LINE_END.sub(" ", message.strip()), 2000)
+    return visible(" ".join(filter(None, map(str.strip, message.split("\n")))), 2000)
 
 
 def _fail_at(error: NotationError) -> NoReturn:

@@ -16,11 +16,11 @@ _turn32 = turning(4, block_transpose.turn32, part_transpose.turn_part32)
 
 
 @part
-def _transpose(size, source, target, tables, streaming, scratch):
+def _transpose(lacking, source, target, tables, streaming, scratch):
     """Copy what the tables describe."""
     (outer, matrices), (source_rows, count), (target_rows, _), p_table, (q_pieces, _) = tables
     p_pieces, along = p_table
-    room = simd_bytes.address(scratch) + 63 & -64
+    room, size = simd_bytes.address(scratch) + 63 & -64, 4 * count - lacking
     bounds = simd_bytes.address(source), simd_bytes.address(source) + source.size, sharing(source_rows, count)
     held, far = (*NONE, room + RUN), ZERO
     for k in range(count):
@@ -46,7 +46,7 @@ def _transpose(size, source, target, tables, streaming, scratch):
 
 
 @kernel(BYTES, WRITABLE, TABLE, LIST, LIST, TABLE, TABLE, NUMBER, NUMBER, WRITABLE)
-def transpose_cut32(source, target, outer, source_rows, target_rows, p_pieces, q_pieces, size, streaming, scratch):
-    """Words of 32 bits; rows of the target have `size` bytes, from 1 to 4 of them of the last word."""
+def transpose_cut32(source, target, outer, source_rows, target_rows, p_pieces, q_pieces, lacking, streaming, scratch):
+    """Words of 32 bits; the last one of each row of the target lacks up to three bytes."""
     tables = simd_bytes.tables(outer, source_rows, target_rows, p_pieces, q_pieces)
-    _transpose(size, source, target, tables, streaming, scratch)
+    _transpose(lacking, source, target, tables, streaming, scratch)

@@ -247,7 +247,7 @@ def _transpose_cut(asked: Case) -> VectorStep | None:
     step = transposed(Case(found[0], lane, row, WORD_BITS, WORD_BITS), "transpose_cut32")
     if step is None or step.axes[step.row].extent != found[0].axes[place].extent:
         return None
-    return replace(step, cut=-size % (WORD_BITS // 8))
+    return replace(step, lacking=-size % (WORD_BITS // 8))
 
 
 def _transpose(asked: Case) -> VectorStep | None:

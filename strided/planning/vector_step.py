@@ -47,7 +47,7 @@ class VectorStep:
     members : (int, int)
         Where rows share words on both sides, along another axis on each, how many of those of a word of the source, and
         of the target, are there. In a transposition those of the last words, all being there of others.
-    cut : int
+    lacking : int
         Bytes that the last word of each row of the target lacks.
     divides : bool
         Whether threads may share it: not if two could meet in a byte of packed elements.
@@ -67,7 +67,7 @@ class VectorStep:
     rows: int = 1
     member: int = 0
     members: tuple[int, int] = (0, 0)
-    cut: int = 0
+    lacking: int = 0
     divides: bool = True
     units: tuple[int, int] = (8, 8)
 
@@ -143,11 +143,6 @@ class VectorStep:
         return None
 
     @property
-    def row_bytes(self) -> int:
-        """Bytes of a row of the target of a transposition of words."""
-        return self.axes[self.row].extent * self.bits // 8 - self.cut
-
-    @property
     def run_bits(self) -> int:
         """Bits of a run that is written alone; 0 if transposed runs go on where the ones before them end."""
         lane, row = self.axes[self.lane], self.axes[self.row]
@@ -157,7 +152,7 @@ class VectorStep:
             # Rows of words are written together, but not read.
             together = max(1, self.rows // 2) if self.interleaved == 2 else 1
             return lane.run * max(self.widths) * together
-        run = min(row.target.unit or row.extent, row.extent) * self.bits - 8 * self.cut
+        run = min(row.target.unit or row.extent, row.extent) * self.bits - 8 * self.lacking
         return 0 if lane.target.unit_stride * 8 == run and not lane.target.unit else run
 
     @property
@@ -219,7 +214,7 @@ class VectorStep:
             return bytes_of(box.with_axes(self.lane, [lane._replace(target=words)]), side, self.units[1], WORD_BITS)
         if self.interleaved != side:
             low, high = bytes_of(box, side, self.units[side - 1], bits)
-            return low, high - self.cut * (side == 2)
+            return low, high - self.lacking * (side == 2)
         if side == 1 or self.kind.packed:
             # Words are read as a whole, and those of packed elements are written again.
             return bytes_of(box, side, 8, WORD_BITS)

@@ -65,7 +65,7 @@ def arguments_of(step: VectorStep, tables: Tables, parts: TaskRanges, shift: tup
             tables.get("source runs", step.lane, lane, source_runs),
             tables.get("target runs", step.row, parts[step.row], target_runs),
             *_members_of(step, parts),
-            *((step.row_bytes,) if step.cut else ()),
+            *((step.lacking,) if step.lacking else ()),
         )
     pieces = tables.get("pieces", step.lane, lane, partial(_pieces, step))
     plain = step.kind.form is not Form.BLOCKS

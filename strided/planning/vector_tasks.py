@@ -48,9 +48,9 @@ def tasks_of(step: VectorStep) -> Iterator[TaskRanges]:
                 lengths[k] = length_of(step.axes[k], most, group, in_groups=True)
             else:
                 lengths[k] = length_of(step.axes[k], most, least, in_pieces=pieces)
-            is_whole = step.kernel == "short_rows" if k == step.lane else step.is_exchange or step.cut
+            is_whole = step.kernel == "short_rows" if k == step.lane else step.is_exchange or step.lacking
             if is_whole:
-                lengths[k] = step.axes[k].extent
+                lengths[k], periods[k] = step.axes[k].extent, 1  # not even cut where tiles end
             budget = max(1, budget // lengths[k])
             if lengths[k] % periods[k]:
                 periods[k] = least

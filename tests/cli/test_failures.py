@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import time
 from pathlib import Path
 
 import pytest
@@ -121,3 +122,10 @@ def test_the_name_of_a_file_is_shown_as_it_is(run: Run, dump: Path) -> None:
         _, _, err = run("convert", *places)
         assert r"a\n" in err
         assert err.count("\n") == 1
+
+
+def test_many_spaces_in_a_name_take_no_longer_than_letters(run: Run) -> None:
+    begin = time.process_time()
+    code, _, err = run("show", f"a{' ' * 100_000}b.npy")
+    assert (code, err.count("\n")) == (2, 1)
+    assert time.process_time() - begin < 3

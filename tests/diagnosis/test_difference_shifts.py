@@ -93,3 +93,11 @@ def test_bytes_of_two_types_are_not_compared() -> None:
     x = values_of((40, 300), ml_dtypes.bfloat16)
     read = sd.LayoutArray(moved(np.asfortranarray(x).tobytes(order="A"), 1), "f16[40,300]{0,1}")
     assert "shift" not in {pattern.kind for pattern in diff(x, read).patterns}
+
+
+@pytest.mark.parametrize("dtype", ["<i8", ">i8", ">u4"])
+def test_small_integers_are_found_in_either_byte_order(dtype: str) -> None:
+    """In the other one they have high bits alone, of which a product hands nothing down to lower ones."""
+    values = np.random.default_rng(0).integers(0, 4, (100, 300)).astype(dtype)
+    first = diff(values, np.roll(values, 317).astype(dtype)).patterns[0]
+    assert (first.kind, first.where, first.share) == ("shift", "317", 1.0)

@@ -857,3 +857,9 @@ def test_errors_are_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str])
         assert code == 2
         assert printed.startswith("strided: ")
         assert len(printed.splitlines()) <= 2
+
+
+@pytest.mark.parametrize("shape", ["f32", "f32[32,32]"])
+def test_a_buffer_that_holds_no_number_is_judged_without_a_warning(shape: str) -> None:
+    """All bits set: every float is a NaN, and there is no middle of them."""
+    assert identify(np.full(4096, 255, np.uint8), shape).verdict == "tied"

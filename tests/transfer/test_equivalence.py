@@ -517,6 +517,23 @@ def test_rows_of_which_words_have_a_part(
         check(Guarded(dense, 8, seed=3, phase=phase), Guarded(tiled, bits, seed=4))
 
 
+@pytest.mark.parametrize(("bits", "columns"), [(8, 74), (8, 907), (8, 79), (16, 45), (16, 47)])
+@pytest.mark.parametrize("planes", [1, 3])
+def test_rows_that_end_inside_of_words_are_not_cut_where_tiles_end(planes: int, bits: int, columns: int) -> None:
+    """A window that begins inside a tile has whole rows in each task: the kernel is told how long they are."""
+    each = 32 // bits
+    whole = map_of(f"u8[{planes},140,{columns}]{{1,2,0:T(8,128)({each},1)}}")
+    for first in (each, 3 * each):
+        source = Guarded(window(whole, slice(None), slice(None), slice(first, None)), bits, seed=1, spare=4)
+        target = Guarded(row_major(source.region.map.shape), bits, seed=2)
+        regions = source.region, target.region
+        (step,) = plan_copy(*(each.map for each in regions), *(each.storage for each in regions)).steps
+        assert isinstance(step, VectorStep)
+        rows = {(part.start, part.stop) for part in (task[step.row] for task in step.tasks())}
+        assert (step.kernel, rows) == ("transpose_cut32", {(0, step.axes[step.row].extent)})
+        check(source, target)
+
+
 @pytest.mark.parametrize(("bits", "first", "count"), [(8, 2, 3), (8, 2, 2), (16, 1, 2), (4, 6, 5), (4, 2, 5)])
 def test_rows_that_begin_in_one_word_and_end_in_the_next_one(bits: int, first: int, count: int) -> None:
     """Their words begin with the first of them, if that is a byte: each word has all of them."""

@@ -116,7 +116,8 @@ class Slots:
         numbers = as_numbers(words[kept])
         is_signed = bool((numbers < 0).any())
         # Unsigned values may stand for others around a middle.
-        magnitude = np.abs(numbers if is_signed or not len(numbers) else numbers - np.nanmedian(numbers))
+        has_middle = not is_signed and not np.isnan(numbers).all()
+        magnitude = np.abs(numbers - np.nanmedian(numbers) if has_middle else numbers)
         features = (magnitude,) if is_signed else (numbers, magnitude)
         ranked = tuple(Feature(_standard_ranks(each)) for each in features)
         return cls(at[kept], ranked, not len(extra) and len(at) * _SPARSE < held)

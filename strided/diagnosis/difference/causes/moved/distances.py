@@ -17,8 +17,9 @@ Hashes = npt.NDArray[np.uint64]
 _WINDOW = 1 << 13
 #: The most votes count, of which so many distances are tried.
 _TRIED = 2
-#: Hashes of numbers in turn are polynomials in this, the 64-bit prime of the FNV hash: an odd factor of mixed bits.
-_FNV_PRIME = np.uint64(0x100000001B3)
+#: Hashes of numbers in turn, and of rows, are polynomials in this, the 64-bit prime of the FNV hash: an odd factor of
+#: mixed bits.
+FNV_PRIME = np.uint64(0x100000001B3)
 
 
 def window(centre: int, size: int) -> Numbers:
@@ -53,8 +54,10 @@ def in_turn(own: Hashes, length: int) -> Hashes:
     """A hash of so many numbers from each place on; none where fewer are left."""
     count = max(0, own.size - length + 1)
     total = np.zeros(count, np.uint64)
+    # Small integers in the other byte order have high bits alone, and products take none of these down.
+    mixed = own ^ own >> np.uint64(32)
     for k in range(length):
-        total = total * _FNV_PRIME + own[k : k + count]
+        total = total * FNV_PRIME + mixed[k : k + count]
     return total
 
 

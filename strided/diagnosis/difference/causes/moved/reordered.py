@@ -20,7 +20,7 @@ from strided.diagnosis.difference.causes.all_elements import OF_SAMPLE, all_equa
 from strided.diagnosis.difference.causes.chance import is_no_chance
 from strided.diagnosis.difference.causes.derived import Reordered
 from strided.diagnosis.difference.causes.evidence import Evidence, Source
-from strided.diagnosis.difference.causes.moved.distances import Hashes
+from strided.diagnosis.difference.causes.moved.distances import FNV_PRIME, Hashes
 from strided.diagnosis.difference.causes.moved.value_numbers import numbers_at
 from strided.diagnosis.difference.operands import Plain, Points, Wrapped
 from strided.diagnosis.difference.result import Pattern
@@ -32,8 +32,6 @@ Numbers = npt.NDArray[np.int64]
 _LONGEST = 1 << 16
 #: Lines that refute most orders, and those that tell rows apart; of long ones fewer, of so many elements together.
 _FEW_LINES, _LINES, _ELEMENTS = 1, 32, 1 << 17
-#: Hashes of rows are polynomials in this, the 64-bit prime of the FNV hash.
-_FNV_PRIME = np.uint64(0x100000001B3)
 #: Indices of an order that a sentence lists, and how many of a longer one.
 _LISTED, _SHOWN = 8, 6
 
@@ -101,7 +99,7 @@ def _lines(evidence: Evidence, axis: int, count: int) -> Points:
 def _row_hashes(rows: Hashes) -> Hashes:
     total = np.zeros(len(rows), np.uint64)
     for column in rows.T:
-        total = total * _FNV_PRIME + (column ^ column >> np.uint64(29))
+        total = total * FNV_PRIME + (column ^ column >> np.uint64(29))
     return total
 
 
