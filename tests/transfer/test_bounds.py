@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import strided as sd
+from strided.planning.runs import runs_around
 from strided.runtime import limits
 from strided.transfer.bounds import holds, holds_view, least_size, refuse_outside
 from strided.transfer.copy import fill
@@ -50,6 +51,28 @@ def test_nothing_is_filled_if_elements_lie_outside(base: int, small_elements: in
         assert not found.buffer.any()
         fill(found._replace(map=replace(found.map, base=1)), 0x101)
     assert found.buffer.tolist() == [0] * 2 + [1] * 30
+
+
+@pytest.mark.parametrize("small_elements", [0, 100], ids=["by a plan", "by NumPy"])
+@pytest.mark.parametrize("bits", [4, 8, 16])
+def test_nothing_is_filled_if_the_last_byte_is_not_there(bits: int, small_elements: int) -> None:
+    """Of an odd number of elements, half of a byte may be the last one's."""
+    memory = np.zeros(-(-15 * bits // 8), np.uint8)
+    with limits.replaced(small_elements=small_elements, tiny_elements=small_elements, compile_first=1):
+        with pytest.raises(sd.BufferSizeError, match=f"buffer of {memory.size - 1} bytes"):
+            fill(Region(memory[:-1], row_major((3, 5)), bits), 1)
+        assert not memory.any()
+        fill(Region(memory, row_major((3, 5)), bits), 1)
+    assert memory[-1] == (bits < 16)
+
+
+@pytest.mark.parametrize("size", range(25, 130))
+def test_runs_are_made_longer_within_their_room(size: int) -> None:
+    """As lines or bytes, where all of that is there."""
+    for start in (0, 3, 10):
+        (found,) = runs_around(replace(row_major((3, 5)), base=start), 8, 8, room=8 * size)
+        assert (found.base, found.loops) == (0 if size >= 64 else start, ())
+        assert found.base + found.run_bytes == (64 if size >= 64 else start + 15)
 
 
 def test_no_buffer_is_large_enough_for_what_begins_before_it() -> None:

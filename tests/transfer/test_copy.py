@@ -336,6 +336,8 @@ class TestRegions:
         first, second = Region(memory, row_major((100,)), 32), Region(memory[300:], row_major((10,)), 32)
         assert transfer.may_overlap(first, second)
         assert not transfer.may_overlap(Region(memory, row_major((75,)), 32), second)
+        for pair in ((Region(memory, row_major((301,)), 8), second), (second, Region(memory, row_major((301,)), 8))):
+            assert transfer.may_overlap(*pair), "in a single byte"
         assert not transfer.may_overlap(first, Region(memory.copy(), row_major((10,)), 32))
         assert not transfer.may_overlap(first, Region(memory, row_major((0,)), 32))
         assert transfer.may_overlap(first, Region(memory, map_of("f32[2,3,5]{2,1,0:T(*,3,2)}"), 32))

@@ -276,6 +276,29 @@ def test_spans_have_the_last_word_that_rows_share_on_both_sides(orders: tuple[st
     assert seen > 6
 
 
+@pytest.mark.parametrize(("bits", "tile", "count"), [(16, "(2,1)", 75), (8, "(4,1)", 61), (8, "(4,1)", 71)])
+def test_of_rows_that_end_inside_of_words_the_last_word_is_read_and_its_part_written(
+    bits: int, tile: str, count: int
+) -> None:
+    source, target = map_of(f"f32[300,{count}]{{0,1:T(8,128){tile}}}"), row_major((300, count))
+    plan = plan_copy(source, target, Storage(bits), Storage(bits))
+    words = -(-(int(source.offsets().max()) + 1) * bits // 32) * 4
+    assert plan.kernel == "transpose_cut32"
+    assert (plan.source_span, plan.target_span) == ((0, words), (0, 300 * count * bits // 8))
+
+
+@pytest.mark.parametrize("sizes", ["37,300", "300,37", "9,257"])
+@pytest.mark.parametrize("bits", [4, 8])
+def test_blocks_of_whole_words_touch_all_of_the_last_word(sizes: str, bits: int) -> None:
+    words, dense = map_of(f"f32[{sizes}]{{0,1:T(8,128)(8,1)}}"), map_of(f"f32[{sizes}]{{1,0}}")
+    end = -(-(int(words.offsets().max()) + 1) * 4 // 32) * 4
+    with limits.replaced(staged_elements=0, staging_bytes=1 << 13):
+        plan = plan_copy(words, dense, Storage(4), Storage(bits))
+        assert (plan.source_span, plan.target_span) == ((0, end), (0, -(-dense.size * bits // 8)))
+        if bits == 4 and sizes != "300,37":
+            assert plan_copy(dense, words, Storage(4), Storage(4)).target_span == (0, end)
+
+
 def test_threads_do_not_share_what_writes_whole_words_that_overlap() -> None:
     """Rows that lie a byte apart are in each other's words: these are read and written again."""
     source, target = row_major((4, 30_000)), sd.LayoutArray(bytes(120_004), "u4[30001,8]{1,0:E(4)}").address_map

@@ -24,7 +24,7 @@ from strided.addressing.address_map import AddressMap
 from strided.kernels import HOMES
 from strided.planning import cost_model, ways
 from strided.planning.kernel_kinds import KINDS
-from strided.planning.plan import StagedCopy, VectorStep, plan_copy
+from strided.planning.plan import StagedCopy, Storage, VectorStep, plan_copy
 from strided.runtime import limits
 from strided.runtime.cache import forget
 from strided.transfer import copy as transfer
@@ -699,6 +699,53 @@ def test_few_rows_that_take_turns_are_not_cut_by_tiles_of_the_other_side(
     for maps in ((window, row_major(window.shape)), (row_major(window.shape), window)):
         source, target = Guarded(maps[0], bits, seed=1), Guarded(maps[1], bits, seed=2)
         check_both(source, target, f"transpose_few{bits}")
+
+
+@pytest.mark.parametrize(
+    ("bits", "tile", "step"), [(16, "(2,1)", 2), (16, "(2,1)", -1), (8, "(4,1)", 2), (8, "(4,1)", -1)]
+)
+def test_rows_that_take_some_elements_of_words_are_not_made_of_words(bits: int, tile: str, step: int) -> None:
+    words = window(map_of(f"f32[300,3,75]{{1,2,0:T(8,7){tile}}}"), slice(2, None), slice(None), slice(None, None, step))
+    source, target = Guarded(words, bits, seed=1, spare=4), Guarded(row_major(words.shape), bits, seed=2)
+    check(source, target)
+
+
+@pytest.mark.parametrize("count", [70, 513, 1027])
+@pytest.mark.parametrize("bits", [16, 8, 4])
+def test_words_that_are_not_full_are_those_of_the_last_task(
+    bits: int, count: int, replace: Callable[..., None]
+) -> None:
+    """Other tasks along the same axis have tables like those of the last one."""
+    replace(vector_task_bytes=1 << 8, transposed_lanes=8)
+    first, second = (map_of(f"f32[5,{count}]{{{order}:T(8,128)({32 // bits},1)}}") for order in ("1,0", "0,1"))
+    for maps in ((first, second), (second, first)):
+        source, target = Guarded(maps[0], bits, seed=1, spare=4), Guarded(maps[1], bits, seed=2, spare=4)
+        check_both(source, target, f"transpose_words{bits}")
+
+
+def test_rows_that_end_inside_of_words_are_short_enough_for_the_scratch() -> None:
+    for count, is_short in ((509, True), (511, True), (513, False), (515, False), (1025, False)):
+        words = map_of(f"f32[300,{count}]{{0,1:T(8,128)(2,1)}}")
+        plan = plan_copy(words, row_major(words.shape), Storage(16), Storage(16))
+        assert (plan.kernel == "transpose_cut32") == is_short
+
+
+@pytest.mark.parametrize(
+    ("bits", "sizes", "layouts"),
+    [
+        (1, "100,66", ("{0,1:T(64,16)(32,1)}", "{0,1:T(8,128)(4,1)}")),
+        (2, "257,9,17", ("{1,2,0:T(16,7)(16,1)}", "{1,2,0:T(4,7)(4,1)}")),
+        (4, "39,33", ("{0,1:T(8,128)(8,1)}", "{0,1:T(4,128)(4,1)}")),
+    ],
+)
+def test_blocks_of_packed_elements_write_no_more_than_their_bytes(
+    bits: int, sizes: str, layouts: tuple[str, str], replace: Callable[..., None]
+) -> None:
+    """Words of bytes that rows do not fill have others in them, which may be written meanwhile."""
+    replace(staged_elements=0, staging_bytes=1 << 13, vector_task_bytes=256)
+    first, second = (map_of(f"f32[{sizes}]{layout}") for layout in layouts)
+    source, target = Guarded(first, bits, seed=1), Guarded(second, 8, seed=2)
+    assert "unpack" in check(source, target)
 
 
 @pytest.mark.parametrize("phases", [(0, 0), (5, 11)], ids=str)
