@@ -28,6 +28,7 @@ from strided.kernels.transpose_squares import (
     ask,
     asking,
     inside,
+    matrices_ahead,
     next_band,
     sharing,
     sources_of,
@@ -36,7 +37,6 @@ from strided.kernels.transpose_squares import (
 )
 
 _SIDE_BY_SIDE = 64  # rows of the source that are read on before the next ones, if not from the cache
-_SOON = 4096  # bytes of small matrices that are read until one is wanted that is asked for
 
 
 @part
@@ -60,7 +60,7 @@ def _transpose(turn, suits, by_lines, width, source, target, tables, streaming, 
     if all_run_on:
         prepare_run(width, first[1] * width, first[0], first[1], room)
     run_on = ZERO
-    on = max(1, _SOON // max(1, goals * count * width))
+    on = matrices_ahead(goals * count * width)
     for o in range(matrices):
         for i in range(along):
             band, stop = ZERO, simd_bytes.cell(p_pieces, i, 2)

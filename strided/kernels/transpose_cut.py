@@ -10,7 +10,7 @@ from strided.kernels import block_transpose, part_transpose, simd_bytes
 from strided.kernels.compile import BYTES, LIST, NUMBER, TABLE, WRITABLE, ZERO, kernel, part
 from strided.kernels.held_run import NONE, finish
 from strided.kernels.transpose_joined import by_run, evenly, prepare_run
-from strided.kernels.transpose_squares import RUN, next_band, sharing, turning
+from strided.kernels.transpose_squares import RUN, matrices_ahead, next_band, sharing, turning
 
 _turn32 = turning(4, block_transpose.turn32, part_transpose.turn_part32)
 
@@ -18,7 +18,7 @@ _turn32 = turning(4, block_transpose.turn32, part_transpose.turn_part32)
 @part
 def _transpose(lacking, source, target, tables, streaming, scratch):
     """Copy what the tables describe."""
-    (outer, matrices), (source_rows, count), (target_rows, _), p_table, (q_pieces, _) = tables
+    (outer, matrices), (source_rows, count), (target_rows, goals), p_table, (q_pieces, _) = tables
     p_pieces, along = p_table
     room, size = simd_bytes.address(scratch) + 63 & -64, 4 * count - lacking
     bounds = simd_bytes.address(source), simd_bytes.address(source) + source.size, sharing(source_rows, count)
@@ -27,6 +27,7 @@ def _transpose(lacking, source, target, tables, streaming, scratch):
         far = max(far, simd_bytes.item(source_rows, k))
     rows = source_rows + 8 * simd_bytes.cell(q_pieces, 0, 1)
     prepare_run(4, size, rows, count, room)
+    on = matrices_ahead(goals * count * 4)
     for o in range(matrices):
         for i in range(along):
             band, stop = ZERO, simd_bytes.cell(p_pieces, i, 2)
@@ -37,7 +38,7 @@ def _transpose(lacking, source, target, tables, streaming, scratch):
                 t += simd_bytes.integer(targets)
                 p_count = evenly(targets, stop - band, size)
                 band += p_count
-                after = next_band(outer, min(o + 1, matrices - 1), p_table, o, i, (band, p_count), 4, s)
+                after = next_band(outer, min(o + on, matrices - 1), p_table, o, i, (band, p_count), 4, s)
                 origin, extent = (rows, s, far), (p_count, count)
                 held = by_run(_turn32, 4, size, origin, t, extent, after, held, streaming, room, bounds)
     finish(held[:3], streaming, held[3])

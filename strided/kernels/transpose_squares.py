@@ -29,6 +29,7 @@ RUN = KEPT + 64 * BAND
 RUN_SIZE = RUN_BYTES + HELD_BYTES + 64 * SHORT_ROW_BYTES + 256  # and as much again behind it
 PLACES = RUN + 2 * RUN_SIZE
 
+_SOON = 4096  # bytes of small matrices that are read until one is wanted that is asked for
 _SHORT = 192  # bytes of rows of which the first line is asked for with what lies before them
 
 NOTHING = (ZERO,) * 7  # that is asked for or written while a square is turned
@@ -50,6 +51,12 @@ def sharing(rows, count):
             break
         found += 1
     return found
+
+
+@part
+def matrices_ahead(size):
+    """How many matrices of `size` bytes on lies the one whose lines are asked for while one is turned."""
+    return max(1, _SOON // max(1, size))
 
 
 @part
