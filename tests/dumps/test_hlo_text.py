@@ -634,6 +634,12 @@ def test_damage_around_operands_is_told(statement: str, reason: str) -> None:
     assert [i.name for i in found] == ["a", "b"]
 
 
+def test_an_attribute_that_is_given_many_times_is_told_of_once() -> None:
+    with pytest.warns(DumpWarning):
+        module = read_hlo(module_text("a = f32[] parameter(0)\nb = f32[] negate(a)" + ", x={0}" * 1000))
+    assert [part.reason for part in module.unread] == ["a second x"]
+
+
 def test_a_percent_sign_may_follow_root_at_once() -> None:
     (a, b) = entry_of("ROOT%a = f32[] parameter(0)\nROOT_b = f32[] negate(a)")
     assert (a.name, a.is_root, b.name, b.is_root) == ("a", True, "ROOT_b", False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence, Set
 from functools import lru_cache
 from sys import intern
@@ -265,13 +266,13 @@ class TextInstruction(Instruction):
         if close < 0 or close == len(self.text):
             return
         found, end = single_attributes(self.text, close + 1)
-        seen = set[str]()
+        times = Counter[str]()
         for name, value in found:
-            if name in seen:
+            times[name] += 1
+            if times[name] == 2:  # once, though there may be many
                 yield f"a second {name}"
-            elif name in _FORM_OF and not _FORM_OF[name].fullmatch(trimmed(value)):
+            elif times[name] == 1 and name in _FORM_OF and not _FORM_OF[name].fullmatch(trimmed(value)):
                 yield f"no value of {name}: {value[:60]}"
-            seen.add(name)
         if end < len(self.text):
             yield f"no attributes: {self.text[end : end + 60]}"
 

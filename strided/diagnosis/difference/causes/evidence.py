@@ -85,7 +85,7 @@ class Evidence:
 
         def test(probe: Probe) -> float:
             origin, exists = source(probe.points)
-            same = are_equal(self.a.at(clipped(origin, exists)), probe.values, self.tolerance)
+            same = are_equal(self.a.at(readable(origin, exists)), probe.values, self.tolerance)
             return share_of(same & exists)
 
         return test
@@ -123,7 +123,7 @@ def first(points: Points) -> Points:
     return tuple(i[:_FEW] for i in points)
 
 
-def clipped(points: Points, exists: Mask) -> Points:
+def readable(points: Points, exists: Mask) -> Points:
     """Indices that may be read: 0 for those that do not exist."""
     return tuple(np.where(exists, i, 0) for i in points)
 

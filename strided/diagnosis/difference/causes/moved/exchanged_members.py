@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from strided.diagnosis.difference.causes.evidence import Evidence, Probe, Source, Test, clipped, share_of
+from strided.diagnosis.difference.causes.evidence import Evidence, Probe, Source, Test, readable, share_of
 from strided.diagnosis.difference.causes.moved.slots import Numbers, from_slots, in_memory
 from strided.diagnosis.difference.result import Pattern
 from strided.diagnosis.difference.values import are_equal
@@ -35,7 +35,7 @@ def _exchanged(evidence: Evidence, partner: Source) -> Test:
 
     def given(probe: Probe) -> float:
         origin, exists = partner(probe.points)
-        beside = evidence.b.at(clipped(origin, exists))
+        beside = evidence.b.at(readable(origin, exists))
         return share_of(are_equal(evidence.a.at(probe.points), beside, evidence.tolerance) & exists)
 
     return lambda probe: min(taken(probe), given(probe))

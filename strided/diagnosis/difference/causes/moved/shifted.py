@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from strided.diagnosis.difference.causes.evidence import Evidence, Source, clipped
+from strided.diagnosis.difference.causes.evidence import Evidence, Source, readable
 from strided.diagnosis.difference.causes.moved.distances import likeliest_steps, numbers, window
 from strided.diagnosis.difference.causes.moved.slots import Memory, Numbers, at_slots, from_slots, memories, slots_of
 from strided.diagnosis.difference.operands import Points
@@ -99,7 +99,7 @@ def _in_memory(evidence: Evidence, memory: Memory) -> Iterator[_Movement]:
     array = memory.array
     centre = int(slots_of(array, tuple(i[:1] for i in evidence.some.points)).item())
     points, exists = at_slots(array, window(centre, array.spec.slots))
-    for step in _steps(evidence, [clipped(points, exists)], exists):
+    for step in _steps(evidence, [readable(points, exists)], exists):
 
         def origin(slots: Numbers, step: int = step) -> Numbers:
             return slots - step

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from strided.arrays.layout_array import LayoutArray
-from strided.diagnosis.difference.causes.evidence import Evidence, Probe, Test, Values, clipped, share_of
+from strided.diagnosis.difference.causes.evidence import Evidence, Probe, Test, Values, readable, share_of
 from strided.diagnosis.difference.causes.moved.distances import likeliest_steps, window
 from strided.diagnosis.difference.causes.moved.slots import Numbers, at_slots, memories, slots_of
 from strided.diagnosis.difference.operands import Operand
@@ -87,7 +87,7 @@ def _held(operand: Operand, memory: LayoutArray, slots: Numbers) -> _Slots:
         rows = own._memory.buffer[: own._memory.buffer.size // size * size].reshape(-1, size)
         known = (slots >= 0) & (slots < len(rows))
         return _Slots(rows[np.where(known, slots, 0)], known, element)
-    found = _bytes_of(operand.at(clipped(index, element)))
+    found = _bytes_of(operand.at(readable(index, element)))
     found[~element] = 0
     return _Slots(found, element, element)
 
