@@ -9,6 +9,7 @@ time. CI uses it: ``-m "slow or hypothesis"`` are the tests that differ with it,
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 
@@ -62,6 +63,9 @@ _compiling = pytest.StashKey[subprocess.Popen[bytes]]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    # A shell that is not interactive has what it runs in the background ignore Ctrl-C, and so would all subprocesses.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     if _runs_all(config) and not config.option.collectonly and not hasattr(config, "workerinput"):
         command = [sys.executable, "-c", _COMPILE]
         config.stash[_compiling] = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
