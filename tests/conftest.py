@@ -63,9 +63,12 @@ _compiling = pytest.StashKey[subprocess.Popen[bytes]]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    # A shell that is not interactive has what it runs in the background ignore Ctrl-C, and so would all subprocesses.
+    # A shell that is not interactive has what it runs in the background ignore Ctrl-C and SIGQUIT, and so would all
+    # subprocesses.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    if hasattr(signal, "SIGQUIT") and signal.getsignal(signal.SIGQUIT) is signal.SIG_IGN:
+        signal.signal(signal.SIGQUIT, signal.SIG_DFL)
     if _runs_all(config) and not config.option.collectonly and not hasattr(config, "workerinput"):
         command = [sys.executable, "-c", _COMPILE]
         config.stash[_compiling] = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)

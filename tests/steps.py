@@ -34,10 +34,11 @@ class Machine:
         self.is_ascii = isinstance(pattern.pattern, bytes) or bool(pattern.flags & re.ASCII)
         self.tree = list(_parser.parse(pattern.pattern, pattern.flags & ~re.UNICODE))
         self._fits = cache(self._fits_anew)
+        self._groups: dict[int | None, str] = {}
 
     def end_of(self, text: str, position: int, *, whole: bool) -> int | None:
         """Where a match that begins at `position` ends."""
-        self.text = text
+        self.text, self._groups = text, {}
         ends = self._sequence(self.tree, 0, position)
         return next((end for end in ends if not whole or end == len(text)), None)
 
@@ -57,7 +58,14 @@ class Machine:
             for branch in argument[1]:
                 yield from self._sequence(branch, 0, position)
         elif code is op.SUBPATTERN:
-            yield from self._sequence(argument[3], 0, position)
+            for end in self._sequence(argument[3], 0, position):
+                self._groups[argument[0]] = self.text[position:end]
+                yield end
+        elif code is op.GROUPREF:
+            taken = self._groups.get(argument)
+            self.steps += len(taken or "")
+            if taken is not None and self.text.startswith(taken, position):
+                yield position + len(taken)
         elif code is op.ATOMIC_GROUP:
             yield from self._first(argument, position)
         elif code in (op.MAX_REPEAT, op.MIN_REPEAT, op.POSSESSIVE_REPEAT):

@@ -97,6 +97,8 @@ _PACKED_ROWS = "rows or deinterleave_bits, interleave_bits"
 #: What is odd is moved with each block, or after all.
 _PAIRS_TURNED = "transpose_pairs or transpose_pairs + interleave16 + deinterleave16 + short_rows"
 
+_CUT_WRITTEN = "transpose32 or transpose32 + short_rows"
+
 #: One row for each kernel at least, with sizes that leave partial tiles everywhere.
 WAYS = [
     Way("{1,0}", "{1,0}", "copy", "copy", 32),
@@ -136,8 +138,8 @@ WAYS = [
     Way("{0,1:T(8,128)}", "{1,0}", "transpose32", "transpose32", 32),
     Way("{0,1:T(8,128)}", "{1,0:T(8,128)}", "transpose32", "transpose32", 32),
     Way("{0,1:T(8,128)(2,1)}", "{1,0}", "transpose32", "transpose32", 16, sizes="133,555"),
-    Way("{0,1:T(8,128)(2,1)}", "{1,0}", "transpose_cut32", "transpose32 + short_rows", 16, sizes="533,75"),
-    Way("{1,2,0:T(32,128)(4,1)}", "{2,1,0}", "transpose_cut32", "transpose32 + short_rows", 8, sizes="3,130,61"),
+    Way("{0,1:T(8,128)(2,1)}", "{1,0}", "transpose_cut32", _CUT_WRITTEN, 16, sizes="533,75"),
+    Way("{1,2,0:T(32,128)(4,1)}", "{2,1,0}", "transpose_cut32", _CUT_WRITTEN, 8, sizes="3,130,61"),
     Way(
         "{1,0:T(8,128)(4,1)}",
         "{0,1}",
