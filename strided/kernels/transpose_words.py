@@ -36,7 +36,18 @@ from strided.kernels.llvm import (
 )
 from strided.kernels.put_words import EVERY_BIT
 from strided.kernels.squares import transposed
-from strided.kernels.transpose_squares import HELD, SPILL, SQUARE, TARGETS, ask, asking, passes, sources_of, wanted_at
+from strided.kernels.transpose_squares import (
+    HELD,
+    SPILL,
+    SQUARE,
+    TARGETS,
+    ask,
+    asking,
+    matrices_ahead,
+    passes,
+    sources_of,
+    wanted_at,
+)
 
 _ARGUMENTS = (BYTES, WRITABLE, TABLE, LIST, LIST, TABLE, TABLE, NUMBER, NUMBER, NUMBER, WRITABLE)
 #: Those of packed elements: whether the first one of a byte lies in its high bits, besides.
@@ -44,9 +55,8 @@ _PACKED_ARGUMENTS = (*_ARGUMENTS, NUMBER)
 
 #: Bytes of a run of the target that are written before those of the next one.
 _RUN = 512
-#: Bytes of small matrices that are read until one is wanted that is asked for; and of rows, and of matrices, up to
-#: which the same part of the next ones is asked for, not the next part.
-_SOON, _NEXT = 4096, 1 << 16
+#: Bytes of rows, and of matrices, up to which the same part of the next ones is asked for, not the next part.
+_NEXT = 1 << 16
 #: Runs of the target until one is written whose end is asked for.
 _ENDS_AHEAD = 8
 
@@ -153,7 +163,7 @@ def _transpose(turn, square, shared, source, target, tables, members, streaming,
     """
     (_, matrices), (_, q_count), (_, p_count), _, (q_pieces, across) = tables
     row = 4 * shared * p_count
-    on = max(1, _SOON // max(1, q_count * row))
+    on = matrices_ahead(q_count * row)
     there = members[1], mask_of(members[1], shared, order)
     room = simd_bytes.address(scratch) + 63 & -64
     bounds = simd_bytes.address(source), simd_bytes.address(source) + source.size, ZERO + 1

@@ -27,6 +27,7 @@ from strided.layout.element_types import ELEMENT_TYPES
 from tests.cases import Case
 from tests.strategies import cases
 from tests.thinned import thinned
+from tests.zarr_stores import chunked
 
 Array = npt.NDArray[Any]
 
@@ -515,23 +516,6 @@ def test_small_chunks_are_compared_many_at_a_time(other: tuple[int, int] | None,
     assert [m.index for m in found.mismatches] == [(9, column) for column in range(200, 204)]
     assert sum(done) == values.size
     assert len(done) < 10
-
-
-def chunked(path: Path, values: np.ndarray, chunk: tuple[int, int]) -> Any:
-    """A zarr store of small chunks."""
-    for row, column in np.ndindex(*(-(-n // step) for n, step in zip(values.shape, chunk, strict=True))):
-        part = values[row * chunk[0] :, column * chunk[1] :][: chunk[0], : chunk[1]]
-        whole = np.zeros(chunk, values.dtype)
-        whole[: part.shape[0], : part.shape[1]] = part
-        (path / "c" / str(row)).mkdir(parents=True, exist_ok=True)
-        (path / "c" / str(row) / str(column)).write_bytes(whole.tobytes())
-    found = {
-        "zarr_format": 3, "node_type": "array", "shape": values.shape, "data_type": values.dtype.name,
-        "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": chunk}}, "fill_value": 0,
-        "codecs": [{"name": "bytes", "configuration": {"endian": "little"}}], "attributes": {},
-    }  # fmt: skip
-    (path / "zarr.json").write_text(json.dumps(found), encoding="utf-8")
-    return sd.open(path)
 
 
 @pytest.mark.parametrize("other", [t.name for t in SMALL_FLOATS])

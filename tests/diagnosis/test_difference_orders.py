@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ import pytest
 
 import strided as sd
 from strided.diagnosis.difference import Difference, diff
+from tests.zarr_stores import chunked
 
 Array = npt.NDArray[Any]
 RNG = np.random.default_rng(7)
@@ -227,23 +227,6 @@ def test_one_element_that_no_row_has_is_enough_to_name_no_pitch() -> None:
     moved = padded(values, 384)
     moved[50, 50] = 7
     assert "pitch" not in kinds(diff(values, moved))
-
-
-def chunked(path: Path, values: Array, chunk: tuple[int, ...]) -> Any:
-    """A zarr store; the chunks divide the array."""
-    grid = tuple(n // step for n, step in zip(values.shape, chunk, strict=True))
-    for cell in np.ndindex(*grid):
-        key = tuple(slice(k * step, (k + 1) * step) for k, step in zip(cell, chunk, strict=True))
-        file = path.joinpath("c", *map(str, cell))
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_bytes(np.ascontiguousarray(values[key]).tobytes())
-    found = {
-        "zarr_format": 3, "node_type": "array", "shape": values.shape, "data_type": values.dtype.name,
-        "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": chunk}}, "fill_value": 0,
-        "codecs": [{"name": "bytes", "configuration": {"endian": "little"}}], "attributes": {},
-    }  # fmt: skip
-    (path / "zarr.json").write_text(json.dumps(found), encoding="utf-8")
-    return sd.open(path)
 
 
 def test_arrays_in_many_files_and_of_any_strides(tmp_path: Path) -> None:

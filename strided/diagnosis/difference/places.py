@@ -34,7 +34,7 @@ _SAMPLE_OF_WORDS = 1 << 16
 #: A box that is more of the array is not worth a name.
 _MOST_OF_ARRAY = 0.95
 #: Bits by which chance must be excluded, unless half of the place's elements differ.
-_LEAST_BITS = 10.0
+LEAST_BITS = 10.0
 
 Numbers = npt.NDArray[np.int64]
 Index = tuple[int, ...]
@@ -151,7 +151,7 @@ def extent(tally: Tally) -> Pattern | None:
     if size > _MOST_OF_ARRAY * total or 2 * tally.count < size:
         return None
     chosen = math.prod(n * (n + 1) // 2 for n in tally.shape)
-    if tally.count * math.log2(total / size) - math.log2(chosen) < _LEAST_BITS:
+    if tally.count * math.log2(total / size) - math.log2(chosen) < LEAST_BITS:
         return None
     text = f"all {tally.count:,} mismatches lie in {_in_words(box)}"
     if tally.count == size:
@@ -195,7 +195,7 @@ def _judged(kind: _Kind, a: Operand, tally: Tally, points: Points) -> tuple[floa
         return None
     chosen = math.comb(max(number, round(total * number / size)), number)  # ways to choose so many places
     bits = count * math.log2(total / size) - math.log2(chosen)
-    if size == total or (bits < _LEAST_BITS and count < size / 2) or count < kind.filled * size:
+    if size == total or (bits < LEAST_BITS and count < size / 2) or count < kind.filled * size:
         return None
     # Nearly all of a small place tells more than a small part of it.
     part = f"{'' if not tally.level else 'about '}{count:,} of"

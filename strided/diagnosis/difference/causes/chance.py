@@ -5,9 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from strided.diagnosis.difference.causes.evidence import Evidence
-
-#: Bits by which chance must be excluded.
-_LEAST_BITS = 10.0
+from strided.diagnosis.difference.places import LEAST_BITS
 
 
 def is_no_chance(evidence: Evidence, choice_bits: float) -> bool:
@@ -15,7 +13,7 @@ def is_no_chance(evidence: Evidence, choice_bits: float) -> bool:
 
     A mismatch tells as many bits as it takes to write down its value of b: few where b has few distinct ones.
     """
-    counts = evidence.value_counts()
+    counts = evidence.value_counts
     shares = counts / counts.sum()
     bits = -float((shares * np.log2(shares)).sum())
-    return evidence.tally.count * bits - choice_bits >= _LEAST_BITS
+    return evidence.tally.count * bits - choice_bits >= LEAST_BITS

@@ -6,13 +6,11 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from strided.arrays.base import Array
 from strided.arrays.blocks import Box
 from strided.diagnosis.difference.operands import Operand, Plain, Points, Wrapped, operand_of
-
-Numbers = npt.NDArray[np.int64]
+from strided.diagnosis.difference.places import Numbers
 
 
 def view_of(operand: Operand, key: tuple[slice, ...]) -> Operand | None:

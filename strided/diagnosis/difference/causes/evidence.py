@@ -7,7 +7,7 @@ equal.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -17,7 +17,7 @@ import numpy.typing as npt
 from strided.diagnosis.bit_patterns import patterns
 from strided.diagnosis.difference.operands import Operand, Points
 from strided.diagnosis.difference.places import LEAST_SHARE
-from strided.diagnosis.difference.result import percent
+from strided.diagnosis.difference.result import Pattern, percent
 from strided.diagnosis.difference.tally import Tally
 from strided.diagnosis.difference.values import Mask, Tolerance, are_equal
 
@@ -53,6 +53,8 @@ class Evidence:
         Mismatches, each a part of the next one; `every` has all that the tally kept.
     anywhere : Probe
         Elements of the whole array, whether they differ or not: all of them if they are few.
+    value_counts : ndarray
+        How often each distinct value of b occurs in `some`.
     """
 
     a: Operand
@@ -63,6 +65,7 @@ class Evidence:
     some: Probe
     every: Probe
     anywhere: Probe
+    value_counts: npt.NDArray[np.int64]
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -103,19 +106,28 @@ class Evidence:
             return f"{place}{words}: this explains all {every}"
         return f"{words}: this explains {percent(share)} of the {tried if self.tally.level else 'mismatches'}"
 
-    def value_counts(self) -> npt.NDArray[np.int64]:
-        """How often each distinct value of b occurs among some mismatches."""
-        return np.unique(patterns(self.some.values), axis=0, return_counts=True)[1]
-
 
 def evidence_of(a: Operand, b: Operand, tolerance: Tolerance, tally: Tally) -> Evidence:
     """The evidence that a pass over two arrays leaves."""
     rng = np.random.default_rng(0)
-    some = tally.points(rng.permutation(tally.places)[:_SAMPLE])
+    chosen = tally.points(rng.permutation(tally.places)[:_SAMPLE])
     total = math.prod(tally.shape)
-    anywhere = tally.points(rng.integers(0, total, _SAMPLE) if total > _SAMPLE else rng.permutation(total))
-    samples = (first(some), some, tally.points(tally.places), anywhere)
-    return Evidence(a, b, tolerance, tally, *(Probe(points, b.at(points)) for points in samples))
+    places = rng.integers(0, total, _SAMPLE) if total > _SAMPLE else rng.permutation(total)
+    samples = (first(chosen), chosen, tally.points(tally.places), tally.points(places))
+    few, some, every, anywhere = (Probe(points, b.at(points)) for points in samples)
+    counts = np.unique(patterns(some.values), axis=0, return_counts=True)[1]
+    return Evidence(a, b, tolerance, tally, few, some, every, anywhere, counts)
+
+
+def most_explained(causes: Iterable[Pattern]) -> Pattern | None:
+    """The one of some causes that explains the most, the first of equals; after one that explains all none is tried."""
+    best: Pattern | None = None
+    for found in causes:
+        if best is None or found.share > best.share:
+            best = found
+        if found.share == 1:
+            break
+    return best
 
 
 def first(points: Points) -> Points:

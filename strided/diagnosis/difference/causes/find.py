@@ -10,7 +10,6 @@ from strided.diagnosis.difference.causes.changed.exchanged_parts import exchange
 from strided.diagnosis.difference.causes.changed.operation import operation
 from strided.diagnosis.difference.causes.changed.other_type import other_type
 from strided.diagnosis.difference.causes.changed.quantised import quantised
-from strided.diagnosis.difference.causes.changed.reversed_bytes import reversed_bytes
 from strided.diagnosis.difference.causes.changed.rounded import rounded
 from strided.diagnosis.difference.causes.changed.steady import steady
 from strided.diagnosis.difference.causes.changed.wrapped import wrapped
@@ -48,7 +47,6 @@ _OF_MANY_VALUES: tuple[Hypothesis, ...] = (
     quantised,
     *_COMPARED,
     tile_order,
-    reversed_bytes,
     exchanged_parts,
     shifted,
     shifted_bytes,
@@ -71,7 +69,7 @@ def causes_of(a: Operand, b: Operand, tolerance: Tolerance, tally: Tally) -> Fou
     if tally.count < LEAST_MISMATCHES or not tally.shape:
         return Found()
     evidence = evidence_of(a, b, tolerance, tally)
-    counts = evidence.value_counts()
+    counts = evidence.value_counts
     if counts.size < _LEAST_VALUES:
         is_mask = counts.size == 2 and counts.min() >= _LEAST_OF_VALUE
         return Found(_first((clipped, *(_COMPARED if is_mask else ())), evidence))

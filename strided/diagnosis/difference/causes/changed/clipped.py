@@ -12,11 +12,10 @@ from strided.diagnosis.difference.causes.all_elements import all_equal
 from strided.diagnosis.difference.causes.derived import Changed
 from strided.diagnosis.difference.causes.evidence import Evidence, Probe, Values
 from strided.diagnosis.difference.causes.number_text import range_words, shortest
+from strided.diagnosis.difference.places import LEAST_BITS
 from strided.diagnosis.difference.result import Pattern
 from strided.diagnosis.difference.values import are_equal, common_dtype, converted, is_float
 
-#: Bits by which chance must be excluded: that what was lost are just the least or the greatest elements.
-_LEAST_BITS = 10.0
 #: Distinct values that a has beyond the bounds, and b within them, at least: else values were replaced, or all lost.
 _LEAST_VALUES = 3
 
@@ -27,7 +26,8 @@ def clipped(evidence: Evidence) -> Pattern | None:
     if dtype is None or dtype.kind in "bc":
         return None
     count, total = evidence.tally.count, math.prod(evidence.shape)
-    if (math.lgamma(total + 1) - math.lgamma(count + 1) - math.lgamma(total - count + 1)) / math.log(2) < _LEAST_BITS:
+    chosen = math.lgamma(total + 1) - math.lgamma(count + 1) - math.lgamma(total - count + 1)
+    if chosen / math.log(2) < LEAST_BITS:  # what was lost may be just the least or the greatest elements
         return None
     bounds = None
     for probe in (evidence.few, evidence.every):

@@ -1,4 +1,4 @@
-"""b has a's elements with parts of each exchanged: halves, bytes of 16-bit units, real and imaginary parts."""
+"""b has a's elements with parts of each exchanged: its bytes, halves, bytes of 16-bit units, real and imaginary."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from strided.diagnosis.difference.result import Pattern
 
 
 def exchanged_parts(evidence: Evidence) -> Pattern | None:
-    """The parts that have changed places in mismatches, in one place or everywhere; not all bytes reversed."""
+    """The parts that have changed places in mismatches, in one place or everywhere."""
     a, b = evidence.a, evidence.b
     if a.dtype != b.dtype:
         return None
@@ -30,10 +30,12 @@ def exchanged_parts(evidence: Evidence) -> Pattern | None:
 def _exchanges(dtype: np.dtype[np.generic]) -> Iterator[tuple[str, str, Callable[[Values], Values]]]:
     """What may be exchanged in elements of a type, for programs and for people, and the function that does it."""
     is_complex = dtype.kind == "c"
+    size = dtype.itemsize // (2 if is_complex else 1)
+    if size > 1:  # of complex numbers those of each part
+        yield "bytes", "the bytes of each element in reverse order", lambda x: _exchanged(x, size, size)
     if is_complex:
         where = "real and imaginary parts"
         yield where, f"the {where} exchanged", lambda x: _exchanged(x, dtype.itemsize, 2)
-    size = dtype.itemsize // (2 if is_complex else 1)
     unit = "part" if is_complex else "element"
     if size > 2:
         halves = f"{4 * size}-bit halves"

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from strided.diagnosis.bit_patterns import patterns
-from strided.diagnosis.difference.causes.evidence import Evidence, Probe, Test, Values
+from strided.diagnosis.difference.causes.evidence import Evidence, Probe, Test, Values, most_explained
 from strided.diagnosis.difference.places import LEAST_SHARE
 from strided.diagnosis.difference.result import Pattern
 from strided.diagnosis.difference.values import common_dtype, converted, is_float
@@ -34,15 +34,14 @@ def rounded(evidence: Evidence) -> Pattern | None:
     zeros = min(_low_zeros(patterns(found)), int(ml_dtypes.finfo(dtype).nmant))  # type: ignore[no-untyped-call]
     if not zeros or 2 * np.count_nonzero(found) < found.size:  # zeros may have come in any way
         return None
-    best: Pattern | None = None
-    for where, words, change in _changes(dtype, zeros):
-        test = _same_bits(evidence, change)
-        share = evidence.share_of_mismatches(test)
-        if share and (best is None or share > best.share):
-            best = Pattern("rounded", where, share, evidence.sentence(f"b is a {words}", share, test))
-        if share == 1:
-            break
-    return best
+
+    def found_by_each() -> Iterator[Pattern]:
+        for where, words, change in _changes(dtype, zeros):
+            test = _same_bits(evidence, change)
+            if share := evidence.share_of_mismatches(test):
+                yield Pattern("rounded", where, share, evidence.sentence(f"b is a {words}", share, test))
+
+    return most_explained(found_by_each())
 
 
 def _changes(dtype: np.dtype[Any], zeros: int) -> Iterator[tuple[str, str, Callable[[Values], Values]]]:

@@ -8,9 +8,9 @@ import numpy as np
 import numpy.typing as npt
 
 from strided.diagnosis.bit_patterns import patterns
+from strided.diagnosis.difference.places import Numbers
 from strided.diagnosis.difference.values import Mask
 
-Numbers = npt.NDArray[np.int64]
 Hashes = npt.NDArray[np.uint64]
 
 #: Places among which a movement is looked for.

@@ -10,13 +10,13 @@ import math
 from collections.abc import Iterator
 
 import numpy as np
-import numpy.typing as npt
 
 from strided.diagnosis.difference.causes.all_elements import OF_SAMPLE, all_equal
 from strided.diagnosis.difference.causes.chance import is_no_chance
 from strided.diagnosis.difference.causes.derived import view_of
 from strided.diagnosis.difference.causes.evidence import Evidence, Source
 from strided.diagnosis.difference.operands import Points
+from strided.diagnosis.difference.places import Numbers
 from strided.diagnosis.difference.result import Pattern
 from strided.diagnosis.difference.scan import scan
 from strided.diagnosis.difference.values import Mask
@@ -25,7 +25,6 @@ from strided.diagnosis.difference.values import Mask
 _TRIED = 64
 
 Box = tuple[slice, ...]
-Numbers = npt.NDArray[np.int64]
 
 
 def exchanged_boxes(evidence: Evidence) -> Pattern | None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from strided.diagnosis.difference.causes.evidence import Evidence, Probe, Source, Test, readable, share_of
-from strided.diagnosis.difference.causes.moved.slots import Numbers, from_slots, in_memory
+from strided.diagnosis.difference.causes.moved.slots import from_slots, in_memory
+from strided.diagnosis.difference.places import Numbers
 from strided.diagnosis.difference.result import Pattern
 from strided.diagnosis.difference.values import are_equal
 

@@ -14,7 +14,6 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from strided.diagnosis.difference.causes.all_elements import OF_SAMPLE, all_equal
 from strided.diagnosis.difference.causes.chance import is_no_chance
@@ -23,10 +22,9 @@ from strided.diagnosis.difference.causes.evidence import Evidence, Source
 from strided.diagnosis.difference.causes.moved.distances import FNV_PRIME, Hashes
 from strided.diagnosis.difference.causes.moved.value_numbers import numbers_at
 from strided.diagnosis.difference.operands import Plain, Points, Wrapped
+from strided.diagnosis.difference.places import Numbers
 from strided.diagnosis.difference.result import Pattern
 from strided.diagnosis.difference.values import Mask
-
-Numbers = npt.NDArray[np.int64]
 
 #: The longest dimension along which an order is looked for.
 _LONGEST = 1 << 16

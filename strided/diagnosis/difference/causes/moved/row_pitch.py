@@ -16,9 +16,9 @@ import numpy as np
 from strided.diagnosis.difference.causes.chance import is_no_chance
 from strided.diagnosis.difference.causes.evidence import Evidence, Probe, Test, share_of
 from strided.diagnosis.difference.causes.moved.distances import Hashes, in_turn
-from strided.diagnosis.difference.causes.moved.slots import Numbers
 from strided.diagnosis.difference.causes.moved.value_numbers import numbers_at
 from strided.diagnosis.difference.operands import Operand, Points
+from strided.diagnosis.difference.places import Numbers
 from strided.diagnosis.difference.result import Pattern, percent
 from strided.diagnosis.difference.values import are_equal
 

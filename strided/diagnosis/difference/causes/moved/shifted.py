@@ -8,10 +8,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from strided.diagnosis.difference.causes.evidence import Evidence, Source, readable
+from strided.diagnosis.difference.causes.evidence import Evidence, Source, most_explained, readable
 from strided.diagnosis.difference.causes.moved.distances import likeliest_steps, numbers, window
-from strided.diagnosis.difference.causes.moved.slots import Memory, Numbers, at_slots, from_slots, memories, slots_of
+from strided.diagnosis.difference.causes.moved.slots import Memory, at_slots, from_slots, memories, slots_of
 from strided.diagnosis.difference.operands import Points
+from strided.diagnosis.difference.places import Numbers
 from strided.diagnosis.difference.result import Pattern
 from strided.diagnosis.difference.values import Mask
 from strided.wording import counted
@@ -34,15 +35,14 @@ class _Movement(NamedTuple):
 
 def shifted(evidence: Evidence) -> Pattern | None:
     """The movement that explains the most mismatches; the first one that explains all."""
-    best: Pattern | None = None
-    for where, words, source in _movements(evidence):
-        test = evidence.moved(source)
-        share = evidence.share_in_whole_array(test)
-        if share and (best is None or share > best.share):
-            best = Pattern("shift", where, share, evidence.sentence(f"b is a moved by {words}", share, test))
-        if share == 1:
-            break
-    return best
+
+    def found_by_each() -> Iterator[Pattern]:
+        for where, words, source in _movements(evidence):
+            test = evidence.moved(source)
+            if share := evidence.share_in_whole_array(test):
+                yield Pattern("shift", where, share, evidence.sentence(f"b is a moved by {words}", share, test))
+
+    return most_explained(found_by_each())
 
 
 def _movements(evidence: Evidence) -> Iterator[_Movement]:

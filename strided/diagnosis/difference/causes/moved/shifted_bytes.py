@@ -16,8 +16,9 @@ import numpy.typing as npt
 from strided.arrays.layout_array import LayoutArray
 from strided.diagnosis.difference.causes.evidence import Evidence, Probe, Test, Values, readable, share_of
 from strided.diagnosis.difference.causes.moved.distances import likeliest_steps, window
-from strided.diagnosis.difference.causes.moved.slots import Numbers, at_slots, memories, slots_of
+from strided.diagnosis.difference.causes.moved.slots import at_slots, memories, slots_of
 from strided.diagnosis.difference.operands import Operand
+from strided.diagnosis.difference.places import Numbers
 from strided.diagnosis.difference.result import Pattern
 from strided.diagnosis.difference.scan import same_layout
 from strided.diagnosis.difference.values import Mask, converted

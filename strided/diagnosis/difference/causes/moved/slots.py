@@ -6,15 +6,13 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from strided.arrays.layout_array import LayoutArray
 from strided.diagnosis.difference.causes.evidence import Evidence, Source
 from strided.diagnosis.difference.operands import Operand, Points
+from strided.diagnosis.difference.places import Numbers
 from strided.diagnosis.difference.scan import same_layout
 from strided.diagnosis.difference.values import Mask
-
-Numbers = npt.NDArray[np.int64]
 
 
 class Memory(NamedTuple):

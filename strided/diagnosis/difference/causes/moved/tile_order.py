@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 
 from strided.diagnosis.difference.causes.evidence import Evidence
-from strided.diagnosis.difference.causes.moved.slots import Numbers, from_slots, in_memory
+from strided.diagnosis.difference.causes.moved.slots import from_slots, in_memory
+from strided.diagnosis.difference.places import Numbers
 from strided.diagnosis.difference.result import Pattern
 
 
