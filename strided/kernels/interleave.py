@@ -13,7 +13,7 @@ from strided.kernels.put_words import patched, put_at_once, put_bytes, put_toget
 from strided.kernels.row_driver import ARGUMENTS, drive, rows_alone, spill_run
 from strided.kernels.shared_rows import blocks, drive_shared
 from strided.kernels.tables import row_tables
-from strided.kernels.word_lines import near
+from strided.kernels.word_lines import begin_lines, near
 from strided.kernels.word_rows import take_apart
 
 #: Bytes of a row from which on streamed rows are taken out of words as fast span by span as all at once.
@@ -107,18 +107,6 @@ def rows(source, target, outer, rows, pieces, row_cuts, piece_cuts, streaming, s
     drive(_load, spill_run, _anywhere, rows_alone, ZERO, (1, 1, 1), source, target, tables, streaming, scratch, 0)
 
 
-@part
-def _begin_lines(target, outer, rows, pieces):
-    """Whether the first two rows begin where lines do, if there are any."""
-    if not (len(outer) and len(pieces)):
-        return True
-    first = simd_bytes.address(target) + outer[0, 1] + pieces[0, 1]
-    for i in range(min(2, len(rows))):
-        if first + rows[i, 1] & 63:
-            return False
-    return True
-
-
 @kernel(*ARGUMENTS)
 def deinterleave16(source, target, outer, rows, pieces, row_cuts, piece_cuts, streaming, scratch):
     """Take rows of 16 bits out of words that two of them share."""
@@ -138,7 +126,7 @@ def deinterleave8(source, target, outer, rows, pieces, row_cuts, piece_cuts, str
     if take_apart(_unzip8, 4, 1, _LONG_ROW, source, target, tables, streaming, scratch, 0):
         return
     # One by one, rows that begin inside of lines take longer, even there.
-    one_by_one = near(tables[1], ZERO, tables[2]) >= simd_bytes.reread() and _begin_lines(target, *tables[:3])
+    one_by_one = near(tables[1], ZERO, tables[2]) >= simd_bytes.reread() and begin_lines(target, *tables[:3])
     if not one_by_one and take_long(_unzip8, 4, 1, _LONG_ROW, source, target, tables, scratch, 0):
         return
     drive(_fields8, spill_run, _skip, rows_alone, ZERO, (4, 1, 1), source, target, tables, ZERO + 1, scratch, 1)

@@ -13,11 +13,11 @@ from strided.kernels.put_words import put_together
 from strided.kernels.row_driver import ARGUMENTS, drive, rows_alone, spill_run
 from strided.kernels.shared_rows import blocks, drive_shared
 from strided.kernels.tables import row_tables
-from strided.kernels.word_lines import BYTES, put_place, ragged, sharing
+from strided.kernels.word_lines import BYTES, begin_lines, put_place, ragged, sharing
 from strided.kernels.word_rows import take_apart
 
 _LONG_ROW = 320  # bytes of a row from which on `drive` takes streamed rows out of words as fast as `take_apart`
-_LONG_PIECE = 320  # words of a piece from which on `drive` does so where pieces end inside lines, too
+_LONG_PIECE = 320  # words of a piece from which on `drive` does so where pieces or rows end inside lines, too
 _PLACES = BYTES + 256  # where the scratch of `take_apart` holds the places of the bytes of words
 
 
@@ -72,9 +72,14 @@ def _together(rows, pieces, bits, streaming):
 
 
 @part
-def _are_cut(pieces):
-    """Whether pieces end inside lines, and so soon that `drive` would often read more of their words than it needs."""
-    return ragged(pieces, 1) > 0 and pieces[len(pieces) >> 1, 2] < _LONG_PIECE
+def _are_cut(target, outer, rows, pieces):
+    """Whether `drive` would often stop at an edge: in rows of several short pieces, these or the rows end inside lines.
+
+    What two pieces share of the target, a line, is fetched once for each.
+    """
+    if len(pieces) < 2 or pieces[len(pieces) >> 1, 2] >= _LONG_PIECE:
+        return False
+    return ragged(pieces, 1) > 0 or not begin_lines(target, outer, rows, pieces)
 
 
 @part
@@ -130,7 +135,7 @@ def deinterleave_bits(
     if _together(tables[1], tables[2], bits, streaming):
         if take_apart(_unzip, 32 // bits, 1, _LONG_ROW, source, target, tables, streaming, scratch, options):
             return
-        if streaming and _are_cut(tables[2]):
+        if streaming and _are_cut(target, *tables[:3]):
             if take_long(_unzip, 32 // bits, 1, _LONG_ROW, source, target, tables, scratch, options):
                 return
     drive(_fields, spill_run, _place, rows_alone, ZERO, (4, 1, 1), source, target, tables, streaming, scratch, options)

@@ -229,13 +229,11 @@ def rows_reread() -> int:
 
     All rows of a word at once, by way of the scratch, take 1.1 to 1.4 times as long on Intel's CPUs, with registers of
     32 and of 64 bytes, so there it is 0. On Zen 3 they take 1.1 to 1.3 times as long where tiles have 16 rows or more,
-    on Zen 5 where they have 32, and less time where they have fewer; on Zen 4 less time. Of registers shorter than 32
-    bytes nothing is known: there each word is read once. Names of no maker's CPU, such as x86-64-v3, count as Intel's.
+    and less time where they have fewer; on Zen 4 and Zen 5 less time. Of registers shorter than 32 bytes nothing is
+    known: there each word is read once. Names of no maker's CPU, such as x86-64-v3, count as Intel's.
     """
-    if register_bytes() < LINE // 2 or _is_zen4():
+    if register_bytes() < LINE // 2 or _is_zen4() or _is_zen5():
         return 1 << 30
-    if _is_zen5():
-        return 32
     return 16 if _is_amd() else 0
 
 

@@ -24,9 +24,12 @@ _FEW = 64
 # Most rows of a block.
 _MOST = 64
 # The scratch: where words are and how many rows come before each, where rows go, the lines in which these begin, the
-# line between two rows, places that are asked for, and rows, each behind a line: what the span before has left of one.
+# line between two rows, places that are asked for, the steps of a span, and rows, each behind a line: what the span
+# before has left of one.
 _WORDS, _PLACES, _HEADS, _HELD, _ASKED = OWN, OWN + 1600, OWN + 3200, OWN + 7296, OWN + 7552
-_LEFT, _PITCH = OWN + 8640, 576
+_STEPS, _LEFT, _PITCH = OWN + 15744, OWN + 19840, 576
+# Where the list of what is asked for leaves room for no more than words ask for of their own row.
+_FULL = _STEPS - 3072
 _TAKEN = _LEFT + 64
 
 
@@ -46,27 +49,27 @@ def take_long(unzip, shared, width, least, source, target, tables, scratch, how)
     for k in range(shared):
         put_place(room, k, room + _TAKEN + k * _PITCH)
     asks, held = not all_follow(outer, rows, size), NONE
-    # Whether pieces end inside lines, and have few words; those at the ends may be shorter than the others.
-    cut, few = ZERO + (ragged(pieces, width) > 0), ZERO + (pieces[len(pieces) >> 1, 2] < _FEW)
+    unit, few = _unit(pieces, width), ZERO + (pieces[len(pieces) >> 1, 2] < _FEW)
+    widest = ZERO
     for o in range(len(outer)):
         origin = starts[0] + outer[o, 0], starts[1] + outer[o, 1] + pieces[0, 1]
         i = ZERO
         while i < len(rows):
             last = max(near(rows, i, pieces), min(i + _ROWS, len(rows)))
             words, count = _block(rows, i, last, shared, room)
+            widest = max(widest, words)
             block = begin(rows) + 24 * i, origin[1], count, size
             for n in range(i + count, i + 2 * count if asks else ZERO):
                 ask_for_ends(starts[1] + place_of(outer, rows, o, n, 1) + pieces[0, 1], size)
-            walk = outer, rows, pieces, (o, i, count), cut, few
+            walk = outer, rows, pieces, (o, i, count), unit, few
             here, done = (ZERO, ZERO), ZERO
             while done < size:
-                ahead = _ahead(walk, here, words, width)
-                later, some = here, ZERO
+                here, some, plan = _plan_span(walk, here, words, widest, width, room + _STEPS)
                 for w in range(0, words, max(1, _ROWS // shared)):
                     band = w, min(words, w + max(1, _ROWS // shared))
-                    later, some, asked = _take_span(unzip, fixed, origin[0], band, walk, here, ahead, how)
+                    asked = _take_span(unzip, fixed, origin[0], band, walk, plan, how)
                     _write_span(block, band, done, some, asked, few, room)
-                here, done = later, done + some
+                done += some
             held = _join(block, held, room)
             i += count
     finish(held, ZERO + 1, room + _HELD)
@@ -101,13 +104,33 @@ def _ahead(walk, here, words, width):
 
 
 @part
+def _unit(pieces, width):
+    """Lanes by which pieces are asked for: all of short ones, a line's of long ones, 1 where some end inside lines.
+
+    Those at the ends may be shorter than the others. They count as whole units: what is asked for begins with a piece
+    where what is read does.
+    """
+    if ragged(pieces, width) > 0:
+        return ZERO + 1
+    most = pieces[len(pieces) >> 1, 2]
+    alike = most >= max(pieces[0, 2], pieces[len(pieces) - 1, 2]) and not most & most - 1
+    return most if alike and most * width <= _SPAN else ZERO + 64 // width
+
+
+@part
+def _units(lanes, unit):
+    """Lanes by whole units."""
+    return lanes + unit - 1 & -unit
+
+
+@part
 def _gone(walk, place, lanes):
     """A place as `_ahead` tells it, so many lanes on."""
-    outer, rows, pieces, (o, i, count), _, _ = walk
+    outer, rows, pieces, (o, i, count), unit, _ = walk
     p, c, blocks, far = place
     c += lanes
-    while c >= pieces[p, 2]:
-        c -= pieces[p, 2]
+    while c >= _units(pieces[p, 2], unit):
+        c -= _units(pieces[p, 2], unit)
         p += 1
         if p == len(pieces):
             p, blocks = ZERO, blocks + 1
@@ -116,40 +139,89 @@ def _gone(walk, place, lanes):
 
 
 @part
-def _take_span(unzip, fixed, start, band, walk, here, ahead, how):
-    """Take a span of a band of words apart, from a piece's lane on: where it ends, its bytes, and what to ask for.
+def _plan_span(walk, here, words, widest, width, steps):
+    """Write down the steps of a span from a piece's lane on: where it ends, the bytes of a row, and how to do it.
 
-    What is written of a line behind a piece, the next piece overwrites; the span ends where it could not be kept. Of
-    pieces that end inside lines, no others are asked for and read than those with something that is wanted.
+    A step is where its words are, how many lanes are taken apart, how many are asked for meanwhile, and where these
+    are. What is written of a line behind a piece, the next piece overwrites; the span ends where it could not be kept.
     """
-    shared, width, _, room, _ = fixed
-    _, _, pieces, _, cut, _ = walk
-    each, asked = 64 // width, room + _ASKED
-    p, c, size = here[0], here[1], ZERO
-    while p < len(pieces) and size <= _SPAN - 64:
-        some, on = min(pieces[p, 2] - c, (_SPAN - size >> 6) * each), ahead
-        lead = ahead[3] + pieces[ahead[0], 0] + 4 * ahead[1] - pieces[p, 0] - 4 * c
-        for w in range(band[0], band[1]):
-            on = ahead
-            word, at = start + simd_bytes.cell(room + _WORDS, w, 0), w * shared * _PITCH + size
-            for k in range(0, some, each):
-                s, lanes = word + pieces[p, 0] + 4 * (c + k), min(each, some - k)
-                if cut:
-                    on, asked = _ask(walk, on, word, lanes, asked, room + _LEFT)
-                    take(unzip, fixed, s, lanes, 4 * lanes, room, at + k * width, how)
-                else:
-                    # Of a band of whole lines there is room for all.
-                    for line in range(s + lead, s + lead + 4 * each, 128):
-                        simd_bytes.prefetch(line)
-                        simd_bytes.put_integer(asked, line + 64)
-                        asked += 8
-                    take(unzip, fixed, s, lanes, 4 * each, room, at + k * width, how)
-        ahead = on if cut else _gone(walk, ahead, some)
-        size += some * width
+    _, _, pieces, _, unit, _ = walk
+    each, (p, c), size, count, asked = 64 // width, here, ZERO, ZERO, ZERO
+    ahead = _ahead(walk, here, widest, width)
+    while p < len(pieces) and size <= _SPAN - 64 and count < _MOST:
+        some = min(pieces[p, 2] - c, (_SPAN - size >> 6) * each)
+        if unit > 1:
+            some = min(some, _units(pieces[ahead[0], 2], unit) - ahead[1])
+        on = _units(pieces[p, 2], unit) - c if c + some == pieces[p, 2] else some
+        # No more than the list of what is asked for has room for.
+        wanted = min(on, pieces[ahead[0], 2] - ahead[1], 3 * _SPAN // width - asked)
+        step = pieces[p, 0] + 4 * c, some, wanted, ahead[3] + pieces[ahead[0], 0] + 4 * ahead[1]
+        for k in range(4):
+            simd_bytes.put_item(steps + 64 * count, ZERO + k, step[k])
+            simd_bytes.put_item(steps + 64 * count, ZERO + 4 + k, ahead[k])
+        ahead, count, size, asked = _gone(walk, ahead, on), count + 1, size + some * width, asked + max(ZERO, wanted)
         c += some
         if c == pieces[p, 2]:
             p, c = p + 1, ZERO
-    return (p, c), size, asked
+    times, jump = _more_words(walk, words, widest)
+    return (p, c), size, (count, times, jump)
+
+
+@part
+def _more_words(walk, words, widest):
+    """How many words of the next block, where that has more, are asked for by each one, and bytes between them."""
+    _, rows, _, (_, i, count), _, _ = walk
+    first = sharing(rows, ZERO, len(rows))
+    if words >= widest or i + count < len(rows) or first >= len(rows):
+        return ZERO + 1, ZERO
+    return (widest + words - 1) // words, (rows[first, 0] - rows[0, 0]) * words
+
+
+@part
+def _take_span(unzip, fixed, start, band, walk, plan, how):
+    """Take the steps of a span with a band of words; the end of the list of what is to be asked for.
+
+    Of pieces that end inside lines, no others are asked for and read than those with something that is wanted.
+    """
+    shared, width, _, room, _ = fixed
+    count, times, jump = plan
+    each, asked, size = 64 // width, room + _ASKED, ZERO
+    for n in range(count):
+        step = room + _STEPS + 64 * n
+        words, some = simd_bytes.item(step, ZERO), simd_bytes.item(step, ZERO + 1)
+        wanted, later = simd_bytes.item(step, ZERO + 2), simd_bytes.item(step, ZERO + 3)
+        place = simd_bytes.item(step, ZERO + 4), simd_bytes.item(step, ZERO + 5)
+        far = simd_bytes.item(step, ZERO + 6), simd_bytes.item(step, ZERO + 7)
+        for w in range(band[0], band[1]):
+            word, at = start + simd_bytes.cell(room + _WORDS, w, 0), w * shared * _PITCH + size
+            if walk[4] == 1:
+                ahead = place[0], place[1], far[0], far[1]
+                for k in range(0, some, each):
+                    s, lanes = word + words + 4 * k, min(each, some - k)
+                    ahead, asked = _ask(walk, ahead, word, lanes, asked, room + _STEPS)
+                    take(unzip, fixed, s, lanes, 4 * lanes, room, at + k * width, how)
+                continue
+            for k in range(0, some, each):
+                if k < wanted:
+                    asked = _ask_lines(word + later + 4 * k, each, asked)
+                take(unzip, fixed, word + words + 4 * k, min(each, some - k), 4 * each, room, at + k * width, how)
+            for k in range(_units(some, each), wanted, each):
+                asked = _ask_lines(word + later + 4 * k, each, asked)
+            for m in range(1, times if far[0] else ZERO):
+                for k in range(0, wanted if asked < room + _FULL else ZERO, each):
+                    asked = _ask_lines(word + later + 4 * k + m * jump, each, asked)
+        size += some * width
+    return asked
+
+
+@part
+def _ask_lines(begin, lanes, asked):
+    """Ask for so many words, whole lines: every other one now, those between are added to a list, which has room."""
+    for line in range(begin, begin + 4 * lanes, 128):
+        simd_bytes.prefetch(line)
+        simd_bytes.put_integer(asked, line + 64)
+        asked += 8
+    return asked
 
 
 @part

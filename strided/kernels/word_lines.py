@@ -65,6 +65,18 @@ def ragged(pieces, width):
 
 
 @part
+def begin_lines(target, outer, rows, pieces):
+    """Whether the first two rows begin where lines do, if there are any."""
+    if not (len(outer) and len(pieces)):
+        return True
+    first = simd_bytes.address(target) + outer[0, 1] + pieces[0, 1]
+    for i in range(min(2, len(rows))):
+        if first + rows[i, 1] & 63:
+            return False
+    return True
+
+
+@part
 def all_follow(outer, rows, size):
     """Whether every row goes on in the target where the one before it ends, so that no line is left in part."""
     for i in range(1, len(rows)):
