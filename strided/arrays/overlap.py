@@ -18,8 +18,7 @@ from strided.arrays.base import Array, ArrayBase
 from strided.arrays.index_ranges import index_ranges_of
 from strided.arrays.keys import IndexRange
 from strided.planning.offset_tables import distinct
-from strided.planning.plan import span_of
-from strided.transfer.region import address_of
+from strided.transfer.region import address_of, addresses_of
 
 #: The most elements, of both arrays together, that are enumerated.
 _MOST_ELEMENTS = 1 << 24
@@ -97,11 +96,7 @@ def _size(x: Any) -> int:
 
 def _span(x: Any) -> tuple[int, int]:
     """The first address, and the one past the last."""
-    if not isinstance(x, ArrayBase):
-        return byte_bounds(x)
-    start = address_of(x._memory.buffer)
-    span = span_of(x._map, x.region.storage) or (0, x._memory.buffer.size)
-    return start + span[0], start + span[1]
+    return addresses_of(x.region) if isinstance(x, ArrayBase) else byte_bounds(x)
 
 
 def _bytes_of(x: Any) -> npt.NDArray[np.int64]:

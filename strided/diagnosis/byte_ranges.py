@@ -24,7 +24,7 @@ from strided.errors import UnsupportedError
 from strided.layout import AnyShape
 from strided.layout.validation import INT64_MAX
 from strided.planning.axis_maps import axis_map_of
-from strided.planning.runs import Loop, leaves_of, merged, spread
+from strided.planning.runs import Loop, leaves_of, loops_as_runs, merged, spread
 from strided.runtime.aliases import Table
 from strided.runtime.argument_checks import whole
 from strided.transfer.region import chunks
@@ -182,14 +182,9 @@ def _parts_of(offsets: Table, bits: int, gap: int) -> Iterator[_Part]:
 
 def _joined(parts: Sequence[_Part], bits: int, gap: int) -> tuple[list[Table], int, tuple[Loop, ...]]:
     """The sum of parts: the starts of each, the length of a run, and loops that leave more than `gap` bytes free."""
-    all_loops = [loop for part in parts for loop in part.loops]
-    # Backwards is the same as forwards from the other end.
-    back = sum((extent - 1) * stride for extent, stride in all_loops if stride < 0)
-    loops = sorted(((n, abs(stride)) for n, stride in all_loops if n > 1 and stride), key=lambda loop: loop[1])
+    loops_of_parts = (loop for part in parts for loop in part.loops)
     run = 1 + sum(part.run - 1 for part in parts)
-    while loops and (loops[0][1] - run) * bits < 8 * (gap + 1):
-        extent, stride = loops.pop(0)
-        run += (extent - 1) * stride
+    back, run, loops = loops_as_runs(loops_of_parts, run, (8 * gap + 7) // bits)
     return [np.array([back]), *(part.starts for part in parts)], run, tuple(reversed(loops))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from strided.dumps.hlo.instruction import Instruction, callees_of, operands_of
 from strided.dumps.hlo.module import Module
 from strided.errors import DumpError, LayoutError, UnsupportedError
 from strided.escape import visible
@@ -58,14 +59,9 @@ def module_data(module: Module) -> dict[str, str]:
     rows: list[tuple[Any, ...]] = []
     frames: dict[Any, str] = {}
     places = {id(one): k for k, one in enumerate(module.instructions)}
-    fused = {
-        callee.name
-        for one in module.instructions
-        if one.opcode == "fusion"
-        for callee in _if_whole(lambda one=one: one.called_computations, ())
-    }
+    fused = {callee.name for one in module.instructions if one.opcode == "fusion" for callee in callees_of(one)}
     for k, one in enumerate(module.instructions):
-        operands = _if_whole(lambda one=one: one.operands, ())
+        operands = operands_of(one)
         rows.append(
             (
                 one.name,
@@ -101,14 +97,17 @@ def module_data(module: Module) -> dict[str, str]:
     return packed(content)
 
 
-def _origin(one: Any, places: dict[Any, str]) -> str:
+def _origin(one: Instruction, places: dict[Any, str]) -> str:
     """Who made an instruction: its op_name, and the source line; `places` keeps those of frames."""
     found = one.metadata
     frame = found.get("stack_frame_id", f"{found.get('source_file', '')}:{found.get('source_line', '')}")
     if frame not in places:
-        stack = _if_whole(lambda: one.stack, ())
+        try:
+            stack = one.stack
+        except DumpError:  # the dump is damaged
+            stack = ()
         places[frame] = f"{stack[0].file}:{stack[0].line}" if stack else ""
-    return f"{visible(found.get('op_name', ''))}\n{places[frame]}"
+    return f"{visible(str(found.get('op_name', '')))}\n{places[frame]}"
 
 
 def bytes_of(shape: AnyShape | None) -> tuple[int, int]:
@@ -128,11 +127,3 @@ def arrays_of(shape: AnyShape | None) -> Iterator[Shape]:
         array = unbuffered(leaf)
         if isinstance(array, Shape) and array.layout is not None:
             yield array
-
-
-def _if_whole(ask: Any, otherwise: Any) -> Any:
-    """The answer to a question about a module, or another one where the dump is damaged."""
-    try:
-        return ask()
-    except DumpError:
-        return otherwise

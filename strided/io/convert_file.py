@@ -16,11 +16,12 @@ from strided.io.containers import chosen, name_of, open_container
 from strided.io.file_array import open_file
 from strided.io.npy import npy_header
 from strided.io.safetensors import check_is_text, safetensors_header
-from strided.io.write_values import Progress, write_array, write_rows
+from strided.io.write_values import write_array, write_rows
 from strided.io.zarr_store import refuse_folder, write_zarr
 from strided.layout import AnyShape, Layout, Shape
 from strided.layout.element_types import ELEMENT_TYPES, element_type_of_dtype
 from strided.layout.parser import array_shape, layout_of
+from strided.runtime.aliases import Progress
 from strided.runtime.argument_checks import whole
 
 #: Endings of files that hold several arrays by name.

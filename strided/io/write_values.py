@@ -9,7 +9,6 @@ from __future__ import annotations
 import errno
 import math
 import os
-from collections.abc import Callable
 from typing import Any, BinaryIO, Protocol
 
 import numpy as np
@@ -19,12 +18,10 @@ from strided.arrays.layout_array import LayoutArray
 from strided.io.file_array import FileArray
 from strided.io.sparse_pages import Pages, affordable, blank_array, store
 from strided.layout import Shape
+from strided.runtime.aliases import Progress
 
 #: Bytes of values in memory at a time. Larger blocks gain nothing; smaller ones cut rows of large arrays.
 BLOCK_BYTES = 64 << 20
-
-#: Called with the number of elements just written.
-Progress = Callable[[int], object]
 
 
 class Writable(Protocol):

@@ -31,10 +31,10 @@ from strided.escape import visible
 from strided.files.atomic import path_taken
 from strided.files.regular import open_regular
 from strided.io.sparse_pages import blank_array
-from strided.io.write_values import Progress
 from strided.layout import Shape
 from strided.layout.element_types import ELEMENT_TYPES, element_type_of_dtype, is_builtin
 from strided.layout.parser import layout_of
+from strided.runtime.aliases import Progress
 from strided.transfer.region import Cell, cells_of
 
 #: zarr's name of the codec for chunks in a layout.

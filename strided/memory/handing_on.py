@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from strided.dumps.hlo.lexer import integer
 from strided.layout import AnyShape, TupleShape
 
 if TYPE_CHECKING:
@@ -59,5 +60,5 @@ def wraps(shape: AnyShape | None) -> bool:
 
 def tuple_index(instruction: Instruction) -> int:
     """Which part of its operand a ``get-tuple-element`` gives; -1 if a damaged text does not say it."""
-    text = instruction.attributes.get("index", "")
-    return int(text) if text.isdecimal() and len(text) < 10 else -1
+    number = integer(instruction.attributes.get("index", ""))
+    return -1 if number is None else max(number, -1)

@@ -172,19 +172,32 @@ def merged(ranges: Table, gap: int) -> Table:
     return np.stack([ranges[begins, 0], reached[np.append(begins[1:], True)]], axis=1)
 
 
+def loops_as_runs(loops: Iterable[Loop], run: int, gap: int) -> tuple[int, int, list[Loop]]:
+    """Loops over runs, of which those that leave at most `gap` between runs make these longer.
+
+    The offset of the first run, the length of a run, and the loops that are left, innermost first.
+
+    >>> loops_as_runs([(2, 64), (4, -8), (3, 100)], 6, 2)
+    (-24, 30, [(2, 64), (3, 100)])
+    """
+    repeated = [(extent, stride) for extent, stride in loops if extent > 1 and stride]
+    # Backwards is the same as forwards from the other end.
+    back = sum((extent - 1) * stride for extent, stride in repeated if stride < 0)
+    ordered = sorted(((extent, abs(stride)) for extent, stride in repeated), key=lambda loop: loop[1])
+    while ordered and ordered[0][1] <= run + gap:
+        extent, stride = ordered.pop(0)
+        run += (extent - 1) * stride
+    return back, run, ordered
+
+
 def _joined(base: int, loops: list[Loop], bits: int, gap: int = 0, room: int = 0) -> Runs | None:
     """The runs of loops in bits, or None if one begins or ends inside a byte.
 
     Runs with up to `gap` bits between them are one. With a gap, those that may are made longer until they are lines,
     or bytes, as far as the last one stays within `room` bits.
     """
-    # Backwards is the same as forwards from the other end.
-    base += sum((extent - 1) * stride for extent, stride in loops if stride < 0)
-    ordered = sorted(((extent, abs(stride)) for extent, stride in loops), key=lambda loop: loop[1])
-    run = bits
-    while ordered and ordered[0][1] <= run + gap:
-        extent, stride = ordered.pop(0)
-        run += (extent - 1) * stride
+    back, run, ordered = loops_as_runs(loops, bits, gap)
+    base += back
     last = base + sum((extent - 1) * stride for extent, stride in ordered)
     for alignment in (8 * LINE_BYTES, 8) if gap else ():
         before, behind = base % alignment, -(base + run) % alignment

@@ -123,9 +123,14 @@ class VectorStep:
             return min(1.0, min(runs) * self.bits / (8 * LINE_BYTES))
         half = max(LINE_BYTES * 4, self.bits * 8)
         lane, row = self.axes[self.lane], self.axes[self.row]
-        runs = lane.source.unit or lane.extent, row.target.unit or row.extent
-        sides = [min(run, axis.extent) * self.bits for run, axis in zip(runs, (lane, row), strict=True)]
+        sides = [min(run, axis.extent) * self.bits for run, axis in zip(self.square_runs, (lane, row), strict=True)]
         return math.prod(side / (-(-side // half) * half) for side in sides)
+
+    @property
+    def square_runs(self) -> tuple[int, int]:
+        """The elements that follow each other along the lanes in the source, and along the rows in the target."""
+        lane, row = self.axes[self.lane], self.axes[self.row]
+        return lane.source.unit or lane.extent, row.target.unit or row.extent
 
     @property
     def turns_along(self) -> Axis | None:

@@ -125,9 +125,8 @@ def _transpose_words(box: Box, inner: int, other: int, bits: int, members: tuple
 
 def _are_many(step: VectorStep) -> bool:
     """Whether a transposition of pairs of words has long runs on both sides."""
-    lane, row = step.axes[step.lane], step.axes[step.row]
-    runs = lane.source.unit or lane.extent, row.target.unit or row.extent
-    return min(*runs, lane.extent, row.extent) * 2 >= _MANY_PAIRS
+    extents = step.axes[step.lane].extent, step.axes[step.row].extent
+    return min(*step.square_runs, *extents) * 2 >= _MANY_PAIRS
 
 
 def _pairs_turned(asked: Case, room: Spans | None) -> Turned | None:

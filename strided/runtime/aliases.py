@@ -1,7 +1,8 @@
-"""Names for kinds of ndarrays."""
+"""Names for types that several packages share: kinds of ndarrays, and what is told of progress."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TypeAlias
 
 import numpy as np
@@ -13,3 +14,5 @@ Bytes: TypeAlias = npt.NDArray[np.uint8]
 Table: TypeAlias = npt.NDArray[np.int64]
 #: Offsets of elements, in elements.
 Offsets: TypeAlias = npt.NDArray[np.int64]
+#: Called with the number of elements that have just been read or written.
+Progress: TypeAlias = Callable[[int], object]

@@ -50,7 +50,9 @@ _holding: list[tuple[Callable[[], Any], float]] = []
 def hold_forks(lock: Callable[[], Lock], seconds: float) -> None:
     """Have forks wait, no longer than so many seconds, while another thread holds an `own_lock` of an RLock.
 
-    Of several such locks, forks wait first for that which was named here last.
+    Of several such locks, forks wait first for that which was named here last: a hook for each, since what others
+    registered before it is taken after it. One hook for all, registered first, would wait for an import with the lock
+    of logging in its hands, which that import needs.
     """
     _holding.append((lock, seconds))
     if hasattr(os, "register_at_fork"):

@@ -179,11 +179,12 @@ def may_overlap(first: Region, second: Region) -> bool:
         return False
     if first.map.size == 0 or second.map.size == 0:
         return False
-    a, b = (_addresses(region) for region in (first, second))
+    a, b = (addresses_of(region) for region in (first, second))
     return a[0] < b[1] and b[0] < a[1]
 
 
-def _addresses(region: Region) -> tuple[int, int]:
+def addresses_of(region: Region) -> tuple[int, int]:
+    """The first address of a region, and the one past the last."""
     address = address_of(region.buffer)
     span = span_of(region.map, region.storage) or (0, region.buffer.size)
     return address + span[0], address + span[1]

@@ -14,7 +14,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from strided.dumps.detect import recognise
-from strided.dumps.hlo import Computation, lexer, read_hlo
+from strided.dumps.hlo import Computation, lexer, quoting, read_hlo
 from strided.dumps.hlo.text_instruction import shape_of
 from strided.errors import DumpError, DumpWarning, StridedError
 from strided.layout import parser
@@ -829,7 +829,7 @@ def test_mangled_text_ends_in_a_module_or_a_dump_error(seed: str, edits: list[tu
 
 @given(st.binary(max_size=20))
 def test_escapes_go_both_ways(data: bytes) -> None:
-    assert lexer.unescape(f'"{lexer.escape(data)}"') == data.decode("utf-8", "backslashreplace")
+    assert quoting.unescape(f'"{quoting.escape(data)}"') == data.decode("utf-8", "backslashreplace")
 
 
 @pytest.mark.parametrize(

@@ -589,6 +589,19 @@ def test_damaged_modules_are_read_as_far_as_they_go():
     assert only(sd.layout_copies(module)).instruction.name == "d"
 
 
+@pytest.mark.parametrize("dimensions", ["{0}", "{0,0}", "{-1,0}", f"{{{'1' * 5000},0}}"])
+def test_a_transpose_that_does_not_say_its_dimensions_moves_all(dimensions: str) -> None:
+    entry = f"ROOT t = f32[256,128]{{0,1:T(8,128)}} transpose(x), dimensions={dimensions}"
+    assert names(copies_in(entry)) == ["t"]
+    assert not copies_in(entry.replace(dimensions, "{1,0}"))
+
+
+@pytest.mark.parametrize("index", ["-1", "-2", "1", "1" * 5000])
+def test_an_element_that_a_tuple_lacks_comes_from_nowhere(index: str) -> None:
+    entry = f"t = ({ROW}) tuple(x) e = {ROW} get-tuple-element(t), index={index} ROOT c = {COLUMN} copy(e)"
+    assert only(copies_in(entry)).instruction.name == "c"
+
+
 def test_copies_that_the_program_never_reaches() -> None:
     text = """HloModule m
 

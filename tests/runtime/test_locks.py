@@ -79,6 +79,33 @@ print(background.undisturbed().acquire(timeout=1))
     assert printed(program) == "True\n"
 
 
+def test_forks_wait_before_they_hold_what_another_thread_needs_to_go_on() -> None:
+    """Importing Numba takes the lock of logging, which forks hold, too: they would wait for each other."""
+    program = """
+import os, threading, time
+from strided.kernels import background
+
+def work():
+    with background.undisturbed():
+        import logging
+        begun.set()
+        time.sleep(0.2)  # the fork begins
+        logging.getLogger("strided")
+
+begun = threading.Event()
+thread = threading.Thread(target=work)
+thread.start()
+begun.wait()
+start = time.monotonic()
+child = os.fork()
+if not child:
+    os._exit(not background.undisturbed().acquire(timeout=1))
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), time.monotonic() - start < 5)
+thread.join()
+"""
+    assert printed(program) == "0 True\n"
+
+
 def test_forks_wait_for_a_lock_that_is_named_while_they_wait() -> None:
     """Python runs the hooks that were there when the fork began, and it went on in the middle of Numba's import."""
     program = """

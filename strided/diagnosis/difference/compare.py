@@ -9,10 +9,11 @@ from strided.diagnosis.difference.causes.find import causes_of
 from strided.diagnosis.difference.operands import Operand, operand_of
 from strided.diagnosis.difference.places import extent, places
 from strided.diagnosis.difference.result import Bin, Difference, Mismatch, Pattern, percent
-from strided.diagnosis.difference.scan import Progress, scan
+from strided.diagnosis.difference.scan import scan
 from strided.diagnosis.difference.tally import Tally
 from strided.diagnosis.difference.values import Tolerance, is_float
 from strided.pictures.marks import MarkMap
+from strided.runtime.aliases import Progress
 from strided.runtime.argument_checks import whole
 
 #: From this share of mismatches on, they are "everywhere".

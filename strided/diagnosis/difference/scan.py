@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -35,10 +35,9 @@ from strided.layout.sizes import tile_of
 from strided.pictures.folding import folding
 from strided.pictures.marks import MOST_COLUMNS, MOST_ROWS
 from strided.planning.offset_tables import distinct
+from strided.runtime.aliases import Progress
 from strided.runtime.threads import run, threads_in_python
 from strided.transfer.region import address_of
-
-Progress = Callable[[int], object]
 
 #: Bytes of values of each array in a block. With smaller ones threads wait for each other (`difference.Layouts`).
 _BLOCK_BYTES = 1 << 21

@@ -12,10 +12,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from strided.dumps.hlo.computation import Computation
 from strided.dumps.hlo.header import Alias, Donor, EntryLayout, Frame, SourceTables, Unparsed
 from strided.dumps.hlo.instruction import Instruction
 from strided.dumps.hlo.mlir import refuse_bytecode
-from strided.dumps.hlo.module import Computation, Module
+from strided.dumps.hlo.module import Module
 from strided.dumps.hlo.proto import read_proto
 from strided.dumps.hlo.text import read_lines, read_text
 from strided.dumps.source import (

@@ -12,10 +12,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from strided.dumps.hlo.attribute_writers import MAIN_THREAD
 from strided.dumps.hlo.attributes import LAST
+from strided.dumps.hlo.computation import Computation
 from strided.dumps.hlo.computation_text import are_alike
 from strided.dumps.hlo.instruction import Instruction
-from strided.dumps.hlo.lexer import inside, split_list, unescape
-from strided.dumps.hlo.module import Computation
+from strided.dumps.hlo.lexer import inside, split_list
+from strided.dumps.hlo.quoting import unescape
 from strided.dumps.hlo.text_instruction import CALLEES, TextInstruction
 from strided.errors import DumpError
 from strided.layout import AnyShape

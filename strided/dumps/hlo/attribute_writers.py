@@ -10,9 +10,9 @@ from typing import Any, Protocol, TypeAlias
 from strided.dumps.hlo.braced import is_json_object
 from strided.dumps.hlo.convolution import window
 from strided.dumps.hlo.header import index_text
-from strided.dumps.hlo.lexer import as_bytes, escape
 from strided.dumps.hlo.literal_text import value_text
 from strided.dumps.hlo.metadata import metadata_text, origin_text, parts_text, payload_of
+from strided.dumps.hlo.quoting import as_bytes, escape
 from strided.dumps.literals.literal import Literal
 from strided.dumps.protobuf.decode import Fields, Message, decode, enum_names
 from strided.dumps.protobuf.wire import Field

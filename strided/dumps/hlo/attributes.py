@@ -12,7 +12,7 @@ from typing import TypeAlias, TypeVar
 from strided.dumps.hlo import attribute_writers as writers
 from strided.dumps.hlo.attribute_writers import Names, Writer
 from strided.dumps.hlo.convolution import dim_labels, window
-from strided.dumps.hlo.lexer import escape
+from strided.dumps.hlo.quoting import escape
 from strided.dumps.hlo.replica_groups import replica_groups
 from strided.dumps.protobuf.decode import Message
 from strided.layout import AnyShape, Shape

@@ -7,21 +7,14 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from strided.dumps.hlo.computation import Computation
 from strided.dumps.hlo.elements import with_elements
 from strided.dumps.hlo.header import Unparsed
-from strided.dumps.hlo.lexer import (
-    Gatherer,
-    inside,
-    is_value,
-    read_attributes,
-    single_end,
-    split_list,
-    trimmed,
-    unescape,
-)
-from strided.dumps.hlo.module import Computation
+from strided.dumps.hlo.lexer import inside, is_value, read_attributes, single_end, split_list, trimmed
+from strided.dumps.hlo.line_state import LineState
 from strided.dumps.hlo.names import NameUniquer
 from strided.dumps.hlo.operands import unnested
+from strided.dumps.hlo.quoting import unescape
 from strided.dumps.hlo.statements import (
     CONTINUATION,
     OPENING,
@@ -209,7 +202,7 @@ class ComputationReader:
 
     def _leave_open(self, found: list[TextInstruction], position: int) -> None:
         """Keep a line whose brackets do not close as text; as an instruction too, if it is cut behind its operands."""
-        state = Gatherer()
+        state = LineState()
         state.feed(self.lines[position])
         is_stray = state.broken and not state.depth  # a bracket closed although none was open at all
         matched = None if is_stray else match_line(self.lines[position])

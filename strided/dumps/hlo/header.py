@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from strided.dumps.hlo.lexer import escape
+from strided.dumps.hlo.quoting import escape
 from strided.escape import visible
 from strided.layout import AnyShape, TupleShape
 

@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import Any, Protocol
 
 from strided.dumps.hlo.header import Frame, SourceTables
+from strided.errors import DumpError
 from strided.escape import visible
 from strided.layout import AnyShape, BufferShape, TupleShape
 
@@ -25,7 +26,7 @@ class ModuleLike(Protocol):
 
 
 class ComputationLike(Protocol):
-    """What an instruction needs of its computation; `module.Computation` is one."""
+    """What an instruction needs of its computation; `computation.Computation` is one."""
 
     name: str
     is_entry: bool
@@ -233,3 +234,19 @@ def memory_spaces(shape: AnyShape | None) -> frozenset[int]:
     if isinstance(shape, BufferShape):
         return memory_spaces(shape.shape)
     return frozenset() if shape is None or shape.layout is None else frozenset((shape.layout.memory_space,))
+
+
+def operands_of(instruction: Instruction) -> tuple[Instruction, ...]:
+    """Its operands; none if a damaged text does not define them."""
+    try:
+        return instruction.operands
+    except DumpError:
+        return ()
+
+
+def callees_of(instruction: Instruction) -> tuple[ComputationLike, ...]:
+    """The computations that it calls; none if a damaged text does not hold them."""
+    try:
+        return instruction.called_computations
+    except DumpError:
+        return ()

@@ -15,6 +15,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+from strided.dumps.hlo.quoting import unquote
+
 #: A string that is closed.
 STRING = r'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
 #: An unterminated string or comment takes the rest of the text, so its end is searched for only once.
@@ -34,7 +36,7 @@ _WORD_END, _WORD_START = re.compile(r"[\w.\-]"), re.compile(rf"(?:{COMMENT}|(?!)
 #: matches: where another one fails midway, Python before 3.11.5 goes on from there, not from where the choice began.
 BLANKS = rf"(?:\s++|{COMMENT}|(?!))*+"
 _SPACE = re.compile(BLANKS, re.DOTALL)
-_CLOSER = {"(": ")", "{": "}", "[": "]"}
+CLOSER = {"(": ")", "{": "}", "[": "]"}
 
 
 def brackets(depth: int, string: str = STRING, without: str = "", opening: str = "{") -> str:
@@ -45,7 +47,7 @@ def brackets(depth: int, string: str = STRING, without: str = "", opening: str =
     """
     plain = rf"""[^(){{}}\[\]"'/{without}]*+"""
     inner = [string, *(brackets(depth - 1, string, without, each) for each in "{[" if depth)]
-    return rf"\{opening}{plain}(?:(?:{'|'.join(inner)}|(?!)){plain})*+\{_CLOSER[opening]}"
+    return rf"\{opening}{plain}(?:(?:{'|'.join(inner)}|(?!)){plain})*+\{CLOSER[opening]}"
 
 
 #: The values of most attributes have no comments, and their brackets are counted by the expression.
@@ -64,10 +66,6 @@ _FIELD_VALUE = re.compile(rf'{STRING}|[^\s,(){{}}\[\]"]++', re.DOTALL)
 
 _INTEGER = re.compile(r"-?[0-9]{1,19}")
 
-_ESCAPE = re.compile(rb"\\(?:([0-7]{1,3})|x([0-9a-fA-F]{1,2})|(.))", re.DOTALL)
-_ESCAPED = {b"n": b"\n", b"t": b"\t", b"r": b"\r", b"a": b"\a", b"b": b"\b", b"f": b"\f", b"v": b"\v"}
-_ESCAPES = {0x0A: "\\n", 0x0D: "\\r", 0x09: "\\t", 0x22: '\\"', 0x27: "\\'", 0x5C: "\\\\"}
-
 
 def closing(text: str, opening: int) -> int:
     """Place just after the bracket that closes the one at `opening`, or -1.
@@ -77,11 +75,11 @@ def closing(text: str, opening: int) -> int:
     >>> closing('({")"})=', 0)
     7
     """
-    expected = [_CLOSER[text[opening]]]
+    expected = [CLOSER[text[opening]]]
     for token in _OPAQUE_OR_BRACKET.finditer(text, opening + 1):
         first = text[token.start()]
-        if first in _CLOSER:
-            expected.append(_CLOSER[first])
+        if first in CLOSER:
+            expected.append(CLOSER[first])
         elif first in ")]}":
             if first != expected.pop():
                 return -1
@@ -101,7 +99,7 @@ def value_end(text: str, start: int) -> int:
     position = start
     while token := _TOKEN.search(text, position):
         first = text[token.start()]
-        if first in _CLOSER:
+        if first in CLOSER:
             position = closing(text, token.start())
             if position < 0:
                 return len(text)
@@ -118,7 +116,7 @@ def single_end(text: str, start: int) -> int:
     >>> single_end("{ {0}: (1, {}) } ENTRY e {", 0)
     16
     """
-    end = closing(text, start) if text[start : start + 1] in _CLOSER else -1
+    end = closing(text, start) if text[start : start + 1] in CLOSER else -1
     word = _WORD_ALONE.match(text, start)
     return end if end > 0 else word.end() if word else value_end(text, start)
 
@@ -191,7 +189,7 @@ def _part_end(text: str, start: int) -> int:
     """Place just after a string or a word, or after lists that belong together: ``f32[2]{0}``, ``[2,4]<=[8]``."""
     word = _VALUE_WORD.match(text, start)
     position = word.end() if word else start
-    while text[position : position + 1] in _CLOSER:
+    while text[position : position + 1] in CLOSER:
         end = closing(text, position)
         if end < 0:
             return len(text)  # who asks for the value gets all of it
@@ -268,7 +266,7 @@ def inside(text: str) -> str:
     '%a, %b'
     """
     text = text.strip()
-    return text[1:-1].strip() if len(text) > 1 and text[0] in _CLOSER and text[-1] == _CLOSER[text[0]] else text
+    return text[1:-1].strip() if len(text) > 1 and text[0] in CLOSER and text[-1] == CLOSER[text[0]] else text
 
 
 def read_fields(text: str) -> dict[str, str]:
@@ -290,7 +288,7 @@ def _field_end(text: str, position: int) -> int:
     if string := _STRING_ALONE.match(text, position):  # another field may follow without a blank
         return string.end()
     while position < len(text):
-        if text[position] in _CLOSER:
+        if text[position] in CLOSER:
             end = closing(text, position)
             position = len(text) if end < 0 else end
         elif plain := _FIELD_VALUE.match(text, position):
@@ -309,15 +307,6 @@ def read_strings(text: str) -> dict[str, str]:
     return {name: unquote(value) for name, value in read_fields(text).items()}
 
 
-def unquote(text: str) -> str:
-    r"""The text between quotes, escapes undone; unquoted text unchanged.
-
-    >>> print(unquote(r'"a\"b"'), unquote(r'{"a":"\n"}'))
-    a"b {"a":"\n"}
-    """
-    return unescape(text) if text[:1] in ('"', "'") else text
-
-
 def integer(text: str) -> int | None:
     """The number that `text` is, of up to 19 digits; None for anything else.
 
@@ -327,129 +316,12 @@ def integer(text: str) -> int | None:
     return int(text) if _INTEGER.fullmatch(text) else None
 
 
-def unescape(text: str) -> str:
-    r"""C-escaped text decoded, without the quotes around it.
+def integers(text: str) -> tuple[int, ...] | None:
+    """The numbers of a list in braces; None if one of them is no `integer`.
 
-    Octal escapes are bytes of UTF-8; invalid ones show as ``\xff``.
-
-    >>> unescape(r'"caf\303\251\n"')
-    'café\n'
+    >>> integers("{1,0}"), integers("{}"), integers("{1,x}")
+    ((1, 0), (), None)
     """
-    if len(text) > 1 and text[0] == text[-1] and text[0] in "\"'":
-        text = text[1:-1]
-    if "\\" not in text:
-        return text
-    return _ESCAPE.sub(_byte_of, as_bytes(text)).decode("utf-8", "backslashreplace")
-
-
-def _byte_of(found: re.Match[bytes]) -> bytes:
-    octal, hexadecimal, letter = found.groups()
-    if octal is not None:
-        return bytes((int(octal, 8) & 0xFF,))
-    if hexadecimal is not None:
-        return bytes((int(hexadecimal, 16),))
-    return _ESCAPED.get(letter, letter)
-
-
-def as_bytes(value: str | bytes | memoryview) -> bytes:
-    """Text in UTF-8, bytes as they are."""
-    return value.encode("utf-8", "surrogatepass") if isinstance(value, str) else bytes(value)
-
-
-def escape(value: str | bytes | memoryview) -> str:
-    r"""Text as XLA prints it between quotes: C escapes, three octal digits for what is not printable ASCII.
-
-    >>> escape('a"é')
-    'a\\"\\303\\251'
-    """
-    data = as_bytes(value)
-    if data.isascii() and (text := data.decode()).isprintable() and not any(c in text for c in "\\\"'"):
-        return text
-    return "".join(_ESCAPES.get(b) or (chr(b) if 0x20 <= b < 0x7F else f"\\{b:03o}") for b in data)
-
-
-#: The pieces of a line for a Gatherer: strings and comments, closed or open, brackets, the rest.
-_PIECE = re.compile(
-    r"""(?P<string>"[^"\\]*+(?:\\.[^"\\]*+)*+"|'[^'(){}\[\]]*+')|(?P<quote>")"""
-    r"""|(?P<comment>/\*.*?\*/|(?<!:)//.*+)|(?P<begun>/\*)|(?P<bracket>[(){}\[\]])|(?P<rest>[^\s"'/(){}\[\]]++|['/])"""
-)
-_STRING_END = re.compile(r'[^"\\]*+(?:\\.[^"\\]*+)*+"')
-#: What begins a string or comment; most lines have none, and only their brackets are looked at.
-_ASIDE, _BRACKET = re.compile("[\"'/]"), re.compile(r"[(){}\[\]]")
-
-
-class Gatherer:
-    """Follows brackets, strings and comments from line to line.
-
-    >>> lines = Gatherer()
-    >>> lines.feed("a = f32[2] add(b,"), lines.whole, lines.feed("c)"), lines.whole
-    (None, False, None, True)
-    """
-
-    __slots__ = ("_expected", "_in_string", "broken", "comment", "last")
-
-    def __init__(self) -> None:
-        self._expected: list[str] = []
-        self._in_string = False
-        self.comment: str | None = None  # what follows the mark of a comment that is still open
-        self.broken = False  # a bracket closed that was not open
-        self.last = ""  # the last character that was neither blank nor comment
-
-    @property
-    def depth(self) -> int:
-        """Brackets that are open."""
-        return len(self._expected)
-
-    @property
-    def whole(self) -> bool:
-        """Whether nothing is open."""
-        return not (self._expected or self._in_string or self.comment is not None or self.broken)
-
-    def feed(self, line: str) -> None:
-        """Go over one more line (without its line end)."""
-        position = self._finish(line)
-        if position < 0:
-            return
-        if _ASIDE.search(line, position) is None:
-            for bracket in _BRACKET.findall(line, position):
-                self._turn(bracket)
-                if self.broken:
-                    return
-            self.last = line[position:].rstrip()[-1:] or self.last
-            return
-        for piece in _PIECE.finditer(line, position):
-            kind = piece.lastgroup
-            if kind == "bracket":
-                self._turn(piece[0])
-                if self.broken:
-                    return
-            elif kind == "quote":
-                self._in_string = True
-                return
-            elif kind == "begun":
-                self.comment = line[piece.end() :]
-                return
-            if kind != "comment":
-                self.last = line[piece.end() - 1]
-
-    def _finish(self, line: str) -> int:
-        """Where the open string or comment ends, or -1 if it goes on."""
-        position = 0
-        if self._in_string:
-            found = _STRING_END.match(line)
-            position = found.end() if found else -1
-            self.last = '"'
-        elif self.comment is not None:
-            end = line.find("*/")
-            position = end + 2 if end >= 0 else -1
-        if position >= 0:
-            self._in_string, self.comment = False, None
-        return position
-
-    def _turn(self, bracket: str) -> None:
-        if bracket in _CLOSER:
-            self._expected.append(_CLOSER[bracket])
-        elif not self._expected or self._expected[-1] != bracket:
-            self.broken = True
-        else:
-            self._expected.pop()
+    numbers = [integer(part) for part in split_list(inside(text))]
+    known = [number for number in numbers if number is not None]
+    return tuple(known) if len(known) == len(numbers) else None

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from strided.dumps.hlo.header import index_text
-from strided.dumps.hlo.lexer import escape
+from strided.dumps.hlo.quoting import escape
 from strided.dumps.protobuf.decode import Message
 from strided.dumps.protobuf.wire import MAX_DEPTH
 

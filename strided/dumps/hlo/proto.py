@@ -13,7 +13,8 @@ from collections.abc import Iterator
 from typing import Any, TypeVar
 
 from strided.dumps.hlo.attribute_writers import MAIN_THREAD
-from strided.dumps.hlo.module import Computation, Module
+from strided.dumps.hlo.computation import Computation
+from strided.dumps.hlo.module import Module
 from strided.dumps.hlo.proto_header import ProtoHeader
 from strided.dumps.hlo.proto_instruction import ProtoComputation, ProtoInstruction, Records
 from strided.dumps.protobuf.decode import Fields

@@ -7,11 +7,11 @@ from typing import Any
 from strided.dumps.hlo.attribute_writers import backend_config_of, frontend_attribute_values
 from strided.dumps.hlo.attributes import Attribute, async_start_attributes_of, attributes_of, callee_ids
 from strided.dumps.hlo.braced import sorted_json
+from strided.dumps.hlo.computation import Computation
 from strided.dumps.hlo.header import Unparsed
 from strided.dumps.hlo.instruction import ComputationLike, Instruction
 from strided.dumps.hlo.literal_text import literal_text
 from strided.dumps.hlo.metadata import metadata_values
-from strided.dumps.hlo.module import Computation
 from strided.dumps.literals.literal import Literal
 from strided.dumps.protobuf.decode import decode
 from strided.dumps.protobuf.shapes import read_shape

@@ -12,15 +12,8 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from strided.dumps.hlo.lexer import (
-    Gatherer,
-    closing,
-    read_attributes,
-    single_end,
-    skip_space,
-    trimmed,
-    without_comments,
-)
+from strided.dumps.hlo.lexer import closing, read_attributes, single_end, skip_space, trimmed, without_comments
+from strided.dumps.hlo.line_state import LineState
 from strided.dumps.hlo.text_instruction import (
     NAME,
     UNFINISHED,
@@ -192,7 +185,7 @@ class LineGroups:
     def ends_later(self, position: int) -> bool:
         """Whether comments or attributes behind the brace that begins a line go on below it."""
         if rest := self.lines[position].strip()[1:]:
-            state = Gatherer()
+            state = LineState()
             state.feed(rest)
             if not state.whole or state.last in UNFINISHED:
                 return not state.broken
@@ -205,7 +198,7 @@ class LineGroups:
         first, last, bare = self._token_line
         if first <= position <= last:  # many lines of comments ask for the same one
             return bare
-        state, bare, number = Gatherer(), "", position
+        state, bare, number = LineState(), "", position
         while number < len(self.lines) and self.patience > 0:
             line = self.lines[number]
             self.patience -= len(line) + 1
@@ -222,7 +215,7 @@ class LineGroups:
 
         They are a part of a computation (`inner`), or at most one (`single`), or anything.
         """
-        lines, state, end = self.lines, Gatherer(), position
+        lines, state, end = self.lines, LineState(), position
         indent = indent_of(lines[position])
         while end < len(lines) and self.patience > 0:
             state.feed(lines[end])
@@ -255,7 +248,7 @@ class LineGroups:
         last = so_far[start:stop]
         return bool(STATEMENT_START.match(last)) and match_statement(last) is None
 
-    def _cuts_off(self, position: int, state: Gatherer) -> bool:
+    def _cuts_off(self, position: int, state: LineState) -> bool:
         """Whether the computation is cut before line `position`: one that opens another, or is in one of XLA's counts.
 
         It opens another if it does so at its beginning, with a name: bodies inside their callers have none.
@@ -265,7 +258,7 @@ class LineGroups:
         line = self.lines[position] if position < len(self.lines) else ""
         return not line[:1].isspace() and bool((opening_of(line) or "").strip())
 
-    def _is_damage(self, position: int, indent: int, state: Gatherer) -> bool:
+    def _is_damage(self, position: int, indent: int, state: LineState) -> bool:
         """Whether line `position`, in the midst of a statement that began at `indent`, shows that the statement is cut.
 
         A whole instruction that is indented no deeper shows it, and a brace that ends the computation. A brace may also

@@ -18,11 +18,12 @@ from __future__ import annotations
 import re
 
 from strided.dumps.hlo.asynchronous import unfold
+from strided.dumps.hlo.computation import Computation
 from strided.dumps.hlo.computation_text import BODY, ComputationReader, RepeatedNameError, are_alike
 from strided.dumps.hlo.header import TABLES
 from strided.dumps.hlo.lexer import BLANKS, read_attributes, single_end, skip_space, trimmed
 from strided.dumps.hlo.mlir import refuse_mlir
-from strided.dumps.hlo.module import Computation, Module
+from strided.dumps.hlo.module import Module
 from strided.dumps.hlo.names import rename
 from strided.dumps.hlo.operands import with_parameters
 from strided.dumps.hlo.statements import STATEMENT_START, LineGroups, opening_of

@@ -24,8 +24,8 @@ from strided.dumps.hlo.lexer import (
     skip_space,
     split_list,
     trimmed,
-    unescape,
 )
+from strided.dumps.hlo.quoting import unescape
 from strided.errors import DumpError, NotationError
 from strided.layout import TupleShape, parser
 from strided.runtime.lazy import lazy

@@ -9,9 +9,9 @@ from functools import lru_cache
 from sys import intern
 
 from strided.dumps.hlo.attributes import LISTS
+from strided.dumps.hlo.computation import Computation
 from strided.dumps.hlo.instruction import ComputationLike, Instruction
 from strided.dumps.hlo.lexer import (
-    Gatherer,
     brackets,
     closing,
     inside,
@@ -23,11 +23,10 @@ from strided.dumps.hlo.lexer import (
     skip_space,
     split_list,
     trimmed,
-    unescape,
-    unquote,
     without_comments,
 )
-from strided.dumps.hlo.module import Computation
+from strided.dumps.hlo.line_state import LineState
+from strided.dumps.hlo.quoting import unescape, unquote
 from strided.errors import StridedError, UnsupportedError
 from strided.layout import AnyShape, Shape, parser
 
@@ -149,7 +148,7 @@ def is_whole(line: str) -> bool:
     """Whether every bracket, string and comment that `line` opens closes in it, and nothing more is announced."""
     if line.count("/*") == line.count("*/") and _is_balanced(line) and not _UNFINISHED_BEFORE_COMMENT.search(line):
         return line.rstrip()[-1:] not in _ANNOUNCING
-    state = Gatherer()
+    state = LineState()
     state.feed(line)
     return state.whole and state.last not in UNFINISHED
 

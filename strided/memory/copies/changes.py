@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from strided.dumps.hlo import Instruction
-from strided.dumps.hlo.instruction import ComputationLike
+from strided.dumps.hlo.instruction import ComputationLike, callees_of, operands_of
 from strided.layout import AnyShape, Shape, TupleShape
-from strided.memory.copies.dataflow import Dataflow, Place, callees_of, operands_of, permutation_of
+from strided.memory.copies.dataflow import Dataflow, Place, permutation_of
 from strided.memory.copies.order import common_factors, layout_without_space, same_memory, transposed_factors
 from strided.memory.handing_on import begun_by, result_part
 

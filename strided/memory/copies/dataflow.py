@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from strided.dumps.hlo import Instruction, Module
-from strided.dumps.hlo.instruction import ComputationLike
-from strided.errors import DumpError
+from strided.dumps.hlo.instruction import ComputationLike, callees_of, operands_of
+from strided.dumps.hlo.lexer import integers
 from strided.layout import AnyShape, Shape, TupleShape
 from strided.memory.copies.order import Factor, common_factors, layout_without_space, order_of, transposed_factors
 from strided.memory.handing_on import RUNNING, SAME_VALUE, begun_by, operation_of, result_part, tuple_index
@@ -39,22 +39,6 @@ class Place(NamedTuple):
                 return None
             shape = shape[k]
         return shape
-
-
-def operands_of(instruction: Instruction) -> tuple[Instruction, ...]:
-    """Its operands; none if a damaged text does not define them."""
-    try:
-        return instruction.operands
-    except DumpError:
-        return ()
-
-
-def callees_of(instruction: Instruction) -> tuple[ComputationLike, ...]:
-    """The computations that it calls; none if a damaged text does not hold them."""
-    try:
-        return instruction.called_computations
-    except DumpError:
-        return ()
 
 
 def hands_on(opcode: str) -> bool:
@@ -256,7 +240,5 @@ def renaming_factors(one: Place, other: Place) -> list[Factor] | None:
 
 
 def permutation_of(transpose: Instruction) -> tuple[int, ...]:
-    """The dimensions of a ``transpose``."""
-    text = transpose.attributes.get("dimensions", "").strip("{} ")
-    parts = [part.strip() for part in text.split(",")] if text else []
-    return tuple(int(part) for part in parts) if all(part.isdecimal() for part in parts) else ()
+    """The dimensions of a ``transpose``; none if a damaged text does not say them."""
+    return integers(transpose.attributes.get("dimensions", "")) or ()

@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from strided.dumps.hlo import Instruction
-from strided.dumps.hlo.instruction import ComputationLike
-from strided.memory.copies.dataflow import Dataflow, Place, loop_of, operands_of
+from strided.dumps.hlo.instruction import ComputationLike, operands_of
+from strided.memory.copies.dataflow import Dataflow, Place, loop_of
 from strided.memory.handing_on import begun_by
 
 _KNOWN = re.compile(r'"known_trip_count"\s*:\s*\{\s*"n"\s*:\s*"?(\d{1,19})')

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from strided.dumps.hlo import Instruction
-from strided.dumps.hlo.instruction import ComputationLike
+from strided.dumps.hlo.instruction import ComputationLike, callees_of, operands_of
 from strided.errors import StridedError
 from strided.layout import AnyShape, TupleShape
-from strided.memory.copies.dataflow import Dataflow, Place, callees_of, operands_of
+from strided.memory.copies.dataflow import Dataflow, Place
 from strided.memory.copies.executions import Executions
 from strided.memory.handing_on import RUNNING, SAME_VALUE, begun_by, result_part
 

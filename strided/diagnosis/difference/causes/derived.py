@@ -15,7 +15,17 @@ from strided.diagnosis.difference.places import Numbers
 
 def view_of(operand: Operand, key: tuple[slice, ...]) -> Operand | None:
     """A part of an array, without copying it; None of one in many buffers."""
-    return operand_of(operand.array[key], operand.name) if isinstance(operand, (Wrapped, Plain)) else None
+    return operand_of(operand.array[key], operand.name) if has_views(operand) else None
+
+
+def transpose_of(operand: Operand, axes: tuple[int, ...]) -> Operand | None:
+    """An array with its axes in another order, without copying it; None of one in many buffers."""
+    return operand_of(operand.array.transpose(axes), operand.name) if has_views(operand) else None
+
+
+def has_views(operand: Operand) -> bool:
+    """Whether parts of it are arrays of one buffer, too, so that all of them can be compared."""
+    return isinstance(operand, (Wrapped, Plain))
 
 
 class Reordered(Operand):

@@ -17,11 +17,11 @@ import numpy as np
 
 from strided.diagnosis.difference.causes.all_elements import OF_SAMPLE, all_equal
 from strided.diagnosis.difference.causes.chance import is_no_chance
-from strided.diagnosis.difference.causes.derived import Reordered
+from strided.diagnosis.difference.causes.derived import Reordered, has_views
 from strided.diagnosis.difference.causes.evidence import Evidence, Source
 from strided.diagnosis.difference.causes.moved.distances import FNV_PRIME, Hashes
 from strided.diagnosis.difference.causes.moved.value_numbers import numbers_at
-from strided.diagnosis.difference.operands import Plain, Points, Wrapped
+from strided.diagnosis.difference.operands import Points
 from strided.diagnosis.difference.places import Numbers
 from strided.diagnosis.difference.result import Pattern
 from strided.diagnosis.difference.values import Mask
@@ -42,7 +42,7 @@ def reordered(evidence: Evidence) -> Pattern | None:
         if not evidence.holds_everywhere(evidence.moved(_source(axis, order))):
             continue
         # One in many buffers would be read again and again: the sample decides.
-        is_compared = isinstance(evidence.a, (Wrapped, Plain))
+        is_compared = has_views(evidence.a)
         if is_compared and not all_equal(Reordered(evidence.a, axis, order), evidence.b, evidence.tolerance):
             continue
         said = _described(order)

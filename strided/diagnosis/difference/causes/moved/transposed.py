@@ -7,8 +7,9 @@ import itertools
 import numpy as np
 
 from strided.diagnosis.difference.causes.all_elements import MOST_DIMENSIONS, OF_SAMPLE, all_equal
+from strided.diagnosis.difference.causes.derived import transpose_of
 from strided.diagnosis.difference.causes.evidence import Evidence, Source
-from strided.diagnosis.difference.operands import Operand, Points, operand_of
+from strided.diagnosis.difference.operands import Points
 from strided.diagnosis.difference.result import Pattern
 from strided.diagnosis.difference.values import Mask
 
@@ -24,7 +25,7 @@ def transposed(evidence: Evidence) -> Pattern | None:
         test = evidence.moved(_transposition(axes))
         if not evidence.holds_everywhere(test):
             continue
-        view = _view(evidence.a, axes)
+        view = transpose_of(evidence.a, axes)
         if view is None or all_equal(view, evidence.b, evidence.tolerance):  # arrays without views: the sample decides
             order = ", ".join(map(str, axes))
             sample = OF_SAMPLE if view is None else ""
@@ -39,7 +40,3 @@ def _transposition(axes: tuple[int, ...]) -> Source:
         return tuple(points[k] for k in back), np.ones(points[0].shape, bool)
 
     return source
-
-
-def _view(a: Operand, axes: tuple[int, ...]) -> Operand | None:
-    return operand_of(a.array.transpose(axes), "a") if hasattr(a.array, "transpose") else None

@@ -15,7 +15,7 @@ from functools import cache
 import ml_dtypes
 
 from strided.dumps.hlo.instruction import Instruction
-from strided.dumps.hlo.lexer import inside, integer, read_fields, split_list
+from strided.dumps.hlo.lexer import integer, integers, read_fields
 from strided.errors import StridedError
 from strided.layout import AnyShape, Shape, TupleShape
 from strided.layout.element_types import element_type
@@ -341,8 +341,11 @@ def _retyped(shape: Shape, name: str) -> Shape:
     return Shape(name, shape.dimensions, layout, dynamic=shape.dynamic)
 
 
-def _numbers(instruction: Instruction, name: str) -> list[int]:
-    return [int(part) for part in split_list(inside(instruction.attributes.get(name, "")))]
+def _numbers(instruction: Instruction, name: str) -> tuple[int, ...]:
+    numbers = integers(instruction.attributes.get(name, ""))
+    if numbers is None:
+        raise ValueError(f"{name} of {instruction.name} are no numbers")
+    return numbers
 
 
 #: Opcodes whose rule needs the result of the called computation.

@@ -1,0 +1,127 @@
+"""A computation of an HLO module: its instructions in their order, found by name."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from strided.dumps.hlo.attribute_writers import text_or_braces
+from strided.dumps.hlo.instruction import Instruction
+from strided.errors import DumpError
+from strided.escape import visible
+from strided.runtime.argument_checks import string
+from strided.runtime.lazy import lazy, state_without_lazy
+from strided.wording import counted
+
+if TYPE_CHECKING:
+    from strided.dumps.hlo.module import Module
+
+
+class Computation:
+    """A computation: instructions in their order. Prints as HLO text, with unprintable characters escaped.
+
+    Attributes
+    ----------
+    name : str
+        Without the percent sign; empty in dumps that print none.
+    instructions : tuple of Instruction
+    is_entry : bool
+    execution_thread : str
+        Empty for the main thread.
+    backend_config : str or None
+        The backend's own configuration, as newer compilers keep one; quotes and escapes undone.
+    renamed : dict of str to str
+        The instructions that have another name than their text says, by the name in the text: names are unique in a
+        module, and XLA makes them so.
+    module : Module
+    """
+
+    name: str
+    instructions: tuple[Instruction, ...]
+    execution_thread: str
+
+    def __init__(
+        self,
+        name: str,
+        instructions: tuple[Instruction, ...],
+        *,
+        signature: str = "",
+        execution_thread: str = "",
+        backend_config: str | None = None,
+    ) -> None:
+        self.name, self.instructions, self.execution_thread = name, instructions, execution_thread
+        self.backend_config = backend_config
+        self.is_entry = False
+        self.module: Module
+        self.renamed: dict[str, str] = {}
+        self._signature = signature
+        for instruction in instructions:
+            instruction.computation = self
+        if instructions and not instructions[-1].is_root:
+            instructions[-1].is_root = not any(instruction.is_root for instruction in instructions)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return state_without_lazy(self)
+
+    @lazy
+    def root(self) -> Instruction:
+        """The instruction that gives the computation's value: the one marked ROOT, else the last."""
+        return next((i for i in reversed(self.instructions) if i.is_root), self.instructions[-1])
+
+    @lazy
+    def parameters(self) -> tuple[Instruction, ...]:
+        """The parameters by their number."""
+        found = [(i.parameter_number or 0, i) for i in self.instructions if i.opcode == "parameter"]
+        return tuple(i for _, i in sorted(found, key=lambda pair: pair[0]))
+
+    @lazy
+    def _by_name(self) -> dict[str, Instruction]:
+        return {i.name: i for i in reversed(self.instructions)}
+
+    @lazy
+    def _users(self) -> dict[str, dict[Instruction, None]]:
+        users: dict[str, dict[Instruction, None]] = {}
+        for instruction in self.instructions:
+            for name in instruction.operand_names:
+                users.setdefault(name, {})[instruction] = None
+        return users
+
+    def instruction(self, name: str) -> Instruction:
+        """The instruction of that name (a percent sign in front is fine), or else the one with that name in the text.
+
+        Raises
+        ------
+        DumpError
+            There is none.
+        """
+        name = string(name, "name").removeprefix("%")
+        found = self._by_name.get(name) or self._by_name.get(self.renamed.get(name, name))
+        if found is None:
+            raise DumpError(f"the computation {self.name!r} holds no instruction {name!r}")
+        return found
+
+    def users_of(self, instruction: Instruction) -> tuple[Instruction, ...]:
+        """The instructions of this computation that take the value of `instruction`."""
+        if not isinstance(instruction, Instruction):
+            raise TypeError(
+                f"expected an Instruction, not {type(instruction).__name__}; `instruction` finds it by name"
+            )
+        return tuple(self._users.get(instruction.name, ()))
+
+    @property
+    def signature(self) -> str:
+        """The line that opens the computation, without the brace."""
+        return self._signature
+
+    def printed(self, indent: str = "", **options: bool) -> str:
+        """The computation as HLO text, each line after `indent`; for the options see `Module.to_text`."""
+        printed = (f"  {i.printed(**options)}" for i in self.instructions if not i.is_implied)
+        lines = [f"{self.signature} {{".lstrip(), *printed]
+        behind = f', execution_thread="{self.execution_thread}"' if self.execution_thread else ""
+        behind += "" if self.backend_config is None else f", backend_config={text_or_braces(self.backend_config)}"
+        return "\n".join(f"{indent}{line}" for line in (*lines, f"}}{behind}"))
+
+    def __str__(self) -> str:
+        return visible(self.printed(), keep="\n\t")
+
+    def __repr__(self) -> str:
+        return visible(f"<Computation {self.name}: {counted(len(self.instructions), 'instruction')}>")
