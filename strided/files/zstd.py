@@ -28,7 +28,7 @@ def expanded(file: Readable, path: str | None = None, piece_bytes: int | None = 
         from compression import zstd
 
         errors: tuple[type[Exception], ...] = (zstd.ZstdError, EOFError)
-        source: Any = zstd.ZstdFile(file)
+        source: Any = zstd.ZstdFile(cast(Any, file))
     except ImportError:
         try:
             import zstandard

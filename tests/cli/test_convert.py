@@ -14,6 +14,7 @@ import pytest
 import strided as sd
 from strided.demo import SHAPE, expected, sample
 from tests.commands import Run
+from tests.zstd_writer import zstd_compressed
 
 
 def test_convert_to_npy(run: Run, dump: Path, tmp_path: Path) -> None:
@@ -155,7 +156,7 @@ def test_compressed_files(run: Run, dump: Path, compress: str) -> None:
     if compress == "gzip":
         path.write_bytes(gzip.compress(dump.read_bytes()))
     else:
-        path.write_bytes(pytest.importorskip("zstandard").compress(dump.read_bytes()))
+        path.write_bytes(zstd_compressed(dump.read_bytes()))
     assert run("show", path, SHAPE, "0, 1")[1] == "0.539062\n"
     assert run("convert", path, SHAPE, dump.parent / "y.npy")[0] == 0
     np.testing.assert_array_equal(sd.load_npy(dump.parent / "y.npy"), expected())

@@ -19,6 +19,7 @@ from strided.demo import SHAPE, expected, sample
 from strided.io.convert_file import write_arrays
 from tests import paths
 from tests.thinned import thinned
+from tests.zstd_writer import zstd_compressed
 
 COMMANDS = ["show", "convert", "diff", "identify", "padding", "explore"]
 #: Every form of the array of the demonstration.
@@ -97,9 +98,7 @@ def test_every_command_takes_every_form(
 ) -> None:
     names = FORMS[form]
     if form == "zstd":
-        pytest.importorskip("zstandard")
-        compressed = __import__("zstandard").compress(sample())
-        (made / "x.bin.zst").write_bytes(compressed)
+        (made / "x.bin.zst").write_bytes(zstd_compressed(sample()))
     more = {
         "convert": [str(tmp_path / "out.npy")],
         "diff": ["x.npy"],

@@ -16,16 +16,13 @@ from strided.files.compressed import expander_of
 from strided.files.magic import format_of
 from strided.files.zstd import expanded
 from strided.io.file_array import open_file
+from tests.zstd_writer import zstd_compressed
 
 #: b"strided" in a frame, as `zstd --no-check` writes it: a raw block, no dictionary.
 SMALL = bytes.fromhex("28b52ffd2007390000") + b"strided"
 #: The same and "!" eight times, in a frame with a window and a checksum; a frame that is skipped; an empty one.
 CHECKED = bytes.fromhex("28b52ffd0458380000") + b"strided" + bytes.fromhex("4300002155a6be2f")
 SKIPPED, EMPTY = bytes.fromhex("5f2a4d1805000000") + b"hello", bytes.fromhex("28b52ffd2000010000")
-
-
-def compressed(data: bytes) -> bytes:
-    return pytest.importorskip("zstandard").ZstdCompressor().compress(data)  # type: ignore[no-any-return]
 
 
 def test_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -37,7 +34,7 @@ def test_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_data_are_expanded_in_pieces() -> None:
     data = bytes(range(256)) * 5000
-    two = compressed(data) + compressed(b"end")
+    two = zstd_compressed(data) + zstd_compressed(b"end")
     pieces = list(expanded(io.BytesIO(two), piece_bytes=1000))
     assert b"".join(pieces) == data + b"end"
     assert max(map(len, pieces)) <= 1000
@@ -45,13 +42,13 @@ def test_data_are_expanded_in_pieces() -> None:
 
 
 def test_broken_data_are_refused() -> None:
-    compressed(b"")  # skips where nothing expands
+    zstd_compressed(b"")  # skips where nothing expands
     with pytest.raises(sd.DumpError, match="broken Zstandard data"):
         list(expanded(io.BytesIO(SMALL[:6] + b"\xff" * 50), "x.zst"))
 
 
 def test_data_that_end_inside_of_a_frame_are_refused() -> None:
-    compressed(b"")  # skips where nothing expands
+    zstd_compressed(b"")  # skips where nothing expands
     frames = [(SMALL, b"strided"), (SKIPPED, b""), (EMPTY, b""), (CHECKED, b"strided!!!!!!!!"), (SKIPPED, b"")]
     data = b"".join(frame for frame, _ in frames)
     whole = {sum(len(frame) for frame, _ in frames[:k]): b"".join(held for _, held in frames[:k]) for k in range(6)}
@@ -75,7 +72,7 @@ def test_data_that_begin_with_a_frame_that_is_skipped_are_known(first: int) -> N
 
 
 def test_frames_that_are_skipped_may_stand_anywhere(tmp_path: Path) -> None:
-    compressed(b"")  # skips where nothing expands
+    zstd_compressed(b"")  # skips where nothing expands
     long, none = bytes.fromhex("502a4d1800000500") + bytes(5 << 16), bytes.fromhex("532a4d1800000000")
     path = tmp_path / "x.zst"
     for data in (SKIPPED + SMALL, none + long + SMALL, SKIPPED + SMALL + none + SMALL + long, long + SMALL + SKIPPED):
@@ -95,10 +92,8 @@ def test_frames_that_are_skipped_may_stand_anywhere(tmp_path: Path) -> None:
 @pytest.mark.parametrize("checked", [True, False])
 @pytest.mark.parametrize("sized", [True, False])
 def test_the_end_of_a_frame_is_found_in_what_a_compressor_writes(checked: bool, sized: bool) -> None:
-    zstandard = pytest.importorskip("zstandard")
-    write = zstandard.ZstdCompressor(write_checksum=checked, write_content_size=sized).compress
     for data in (b"", b"a", bytes(300_000), bytes(range(256)) * 1_500, random.Random(0).randbytes(300_000)):
-        packed = write(data)
+        packed = zstd_compressed(data, checked=checked, sized=sized)
         assert b"".join(expanded(io.BytesIO(packed * 2))) == data * 2
         for cut in (packed[:-1], packed + packed[:-1], packed + packed[:5]):
             with pytest.raises(sd.DumpError, match="ended before"):
@@ -107,13 +102,13 @@ def test_the_end_of_a_frame_is_found_in_what_a_compressor_writes(checked: bool, 
 
 @pytest.mark.parametrize("seekable", [True, False])
 def test_an_array_in_a_file_or_a_pipe(seekable: bool) -> None:
-    file: Any = io.BytesIO(compressed(bytes(range(200))))
+    file: Any = io.BytesIO(zstd_compressed(bytes(range(200))))
     source = file if seekable else _Pipe(file)
     with open_file(source, "x.zst", "u8[20,10]{0,1}") as array:
         assert array[3, 2] == 43
     with (
         pytest.raises(sd.BufferSizeError, match="holds more than the 20 bytes"),
-        open_file(io.BytesIO(compressed(bytes(20_000))), "x.zst", "u8[20]"),
+        open_file(io.BytesIO(zstd_compressed(bytes(20_000))), "x.zst", "u8[20]"),
     ):
         pass
 

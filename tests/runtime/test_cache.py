@@ -83,6 +83,7 @@ def test_threads_that_compute_a_value_at_once_share_the_first() -> None:
     assert first is second is owner.value
 
 
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork")
 def test_a_child_forked_while_the_lock_is_held_goes_on() -> None:
     table = BoundedCache[int, int](2)
