@@ -160,16 +160,23 @@ def ask_for_end(origin, rows, i, later):
 
 
 @part
-def ask_for_words(origin, rows, i, done, later, cut, t_lane):
+def ask_for_words(origin, rows, i, done, apart, later, cut, t_lane):
     """Prefetch a row of the target that is read before it is written, since its words are not complete.
 
-    As those of the `done` rows from row `i` on are not: one of the next such rows, or the same row of a later matrix.
+    As those of the `done` rows from row `i` on are not: some words on, or the same ones of a later matrix. Words that
+    are asked for follow each other `apart` rows apart, 0 for those that are between others.
     """
-    next_one = i + done
-    if next_one < later[0] and rows[next_one, 2] == rows[i, 2]:
-        i = min(i + ROWS_AHEAD * done, later[0] - 1)
-    else:
+    if i >= done and rows[i - done, 2] == rows[i, 2]:
+        apart = done
+    elif i + done < later[0] and rows[i + done, 2] == rows[i, 2]:
+        apart = done
+    on = ROWS_AHEAD * apart
+    if on == 0 or on >= later[0]:
         origin = later[2]
+    elif i + on >= later[0]:
+        i, origin = (i + on) % later[0], later[2]
+    else:
+        i += on
     row = origin + rows[i, 1]
     pieces, first, last, _ = cut
     for p in range(first, last):

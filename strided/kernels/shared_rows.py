@@ -70,7 +70,7 @@ def blocks(patch):
                 ahead = long[0] > 0, lead[0] * lead[1], ends[1], group != _ALONE
                 done = patch(fetch, fixed, (origin[0], t), rows, i, last, cut, manner, ahead)
                 if group == _ALONE and (fixed[4] or mixed):
-                    ask_for_words(origin[1], rows, i, done, later, cut, fixed[1])
+                    ask_for_words(origin[1], rows, i, done, shared if mixed else ZERO, later, cut, fixed[1])
                 elif asks:
                     ask_for_end(origin[1], rows, i + ROWS_AHEAD * shared, later)
                 i += done
@@ -83,7 +83,7 @@ def blocks(patch):
                 joins = shared >= _FEW_SHARED and pitch == dense
                 ahead = side_by_side(lead, s, shared) if joins else (lead[0], pitch, lead[1], ZERO + 1)
                 if mixed:
-                    ask_for_words(origin[1], rows, i, ZERO + shared, later, cut, fixed[1])
+                    ask_for_words(origin[1], rows, i, ZERO + shared, shared, later, cut, fixed[1])
                 elif asks:
                     ask_for_end(origin[1], rows, i + ROWS_AHEAD * shared, later)
                 line = copy_row(fetch, spill, fixed, (s, t), cut, how, ahead, line)
