@@ -16,7 +16,7 @@ from strided.kernels import NEAR, simd_bytes
 from strided.kernels.compile import BYTES, NUMBER, TABLE, WRITABLE, ZERO, kernel, part, separate
 from strided.kernels.held_run import move_run
 from strided.kernels.llvm import INTEGER, VECTOR, as_bytes, entries, loaded, operation, put_lines, same
-from strided.kernels.put_words import EVERY_BIT, copy_bytes
+from strided.kernels.put_words import EVERY_BIT, copy_bytes, put_bits
 
 #: Bytes of the source that are read until those are wanted that are asked for.
 _AHEAD = 1 << 12
@@ -160,10 +160,7 @@ def put_words(t, made, size, mask, shared, streaming, room):
         else:
             move_run(t, made, size)
     elif shared > 4:
-        simd_bytes.move(room, t, size)
-        line = simd_bytes.choose(simd_bytes.load(room), simd_bytes.load(made), mask)
-        simd_bytes.store(room, line)
-        move_run(t, room, size)
+        put_bits(t, simd_bytes.load(made), size, mask, room)
     elif simd_bytes.writes_by_mask():
         simd_bytes.store_masked(t, simd_bytes.load(made), size, mask)
     else:

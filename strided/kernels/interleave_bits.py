@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from strided.kernels import bitfields, simd_bytes
 from strided.kernels.compile import NUMBER, ZERO, kernel, part
-from strided.kernels.held_run import move_run
 from strided.kernels.long_rows import take_long
-from strided.kernels.put_words import put_together
+from strided.kernels.put_words import put_bits, put_together
 from strided.kernels.row_driver import ARGUMENTS, drive, rows_alone, spill_run
 from strided.kernels.shared_rows import blocks, drive_shared
 from strided.kernels.tables import row_tables
@@ -106,20 +105,9 @@ def _apart(member, pitch, options):
 
 
 @part
-def _put_rows(t, words, size, mask, room):
-    """Write some bits of words; the others are written as they are."""
-    if size == 64:
-        simd_bytes.store(t, simd_bytes.choose(simd_bytes.load(t), words, mask))
-        return
-    move_run(room, t, size)
-    simd_bytes.store(room, simd_bytes.choose(simd_bytes.load(room), words, mask))
-    move_run(t, room, size)
-
-
-@part
 def _patch(fetch, fixed, place, rows, i, last, cut, manner, ahead):
     _, bits, flip = manner
-    return put_together(fetch, _put_rows, bits, flip, fixed, place, rows, i, last, cut, manner, ahead)
+    return put_together(fetch, put_bits, bits, flip, fixed, place, rows, i, last, cut, manner, ahead)
 
 
 _blocks = blocks(_patch)

@@ -203,6 +203,20 @@ def copy_bytes(t, words, size, mask):
 
 
 @part
+def put_bits(t, words, size, mask, room):
+    """Write those bits of words that are ones in `mask`; the words are read, and written as a whole.
+
+    No more are read at once than were written at once shortly before: that would wait for all stores before it.
+    """
+    if size == 64:
+        simd_bytes.store(t, simd_bytes.choose(simd_bytes.load(t), words, mask))
+    else:
+        simd_bytes.store(room, words)
+        for k in range(0, size, 4):
+            simd_bytes.change_word(t + k, room + k, mask)
+
+
+@part
 def _present(rows, i, last, bits, flip):
     """How many rows from row `i` on are different ones of one word, and the bits of a word that they make."""
     count, mask = ZERO, ZERO

@@ -13,8 +13,8 @@ _EVEN, _UNEVEN, _ALONE = range(3)
 # Where unevenly spaced rows are brought together in the scratch, and bytes from one row to the next.
 SIDE, GATHERED_ROW = 8192, 1088
 
-# So many complete words for each that is not are not streamed, if all lie side by side.
-_MIXED = 3
+# So many complete words for each that is not are not streamed, if all lie side by side, in rows of so many lanes.
+_MIXED, _MIXED_LANES = 3, (48, 128)
 # Fewer rows, if they share words, come together in them line by line as fast as memory takes them, and so many do where
 # pieces have fewer than 64 lanes.
 _FEW_SHARED = 8
@@ -97,9 +97,12 @@ def blocks(patch):
 def _are_mixed(outer, rows, pieces, shared):
     """Whether complete words and many that are not lie side by side, in short rows that end inside a line.
 
-    The CPU then fetches lines of complete ones with those of the others, and to stream these takes twice as long.
+    The CPU then fetches lines of complete ones with those of the others, and to stream these takes longer than to read
+    all of them. Words of many rows take longer so, and so do shorter and longer rows.
     """
-    if len(outer) < 2 or len(pieces) != 1 or not pieces[0, 2] & 15:
+    if shared > _FEW_SHARED or len(outer) < 2 or len(pieces) != 1:
+        return False
+    if not (_MIXED_LANES[0] <= pieces[0, 2] < _MIXED_LANES[1] and pieces[0, 2] & 15):
         return False
     words, complete, pitch, i = ZERO, ZERO, ZERO, ZERO
     first = rows[0, 1]

@@ -231,6 +231,16 @@ def store_masked(builder, address, value, size, mask):
     builder.call(function, [value, pointer, INT32(1), flags])
 
 
+@operation(types.void, INTEGER, INTEGER, INTEGER)
+def change_word(builder, target, source, mask):
+    """Change those bits of a word of 4 bytes that are ones in `mask`."""
+    place = pointer_to(builder, target, INT32)
+    before = builder.load(place, align=1)
+    after = builder.load(pointer_to(builder, source, INT32), align=1)
+    differs = builder.and_(builder.xor(before, after), builder.trunc(mask, INT32))
+    builder.store(builder.xor(before, differs), place, align=1)
+
+
 @operation(types.void, INTEGER)
 def prefetch(builder, address):
     """Hint that the line at an address, which may be any number, is wanted soon, mostly in the second-level cache."""
