@@ -194,7 +194,7 @@ def prepare(case: Case, *, misalignment: int = 0) -> Prepared:
     else:
         target = part.to_layout(case.target)
         read_and_written = part.size * (written + target.xla_shape.element_bits / 8)
-        if source.layout.is_descending and not source.layout.tiles:
+        if source.layout.is_descending and not source.layout.tiles and shape.element_bits >= 8:
             dense = memory.view(source.dtype).reshape(shape.dimensions)
 
             def run() -> object:

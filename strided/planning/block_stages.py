@@ -85,7 +85,7 @@ def stages_of(
         own = axes
         if k in (0, len(staging)):
             own = in_words(axes, words[k > 0], bits[k > 0])
-        elif staging[k].row_elements > 1:
+        elif staging[k].row_bits > WORD_BITS:
             # Words and their elements, all side by side.
             own = in_words(axes, words[0], bits[0])
         for axis, source, target in zip(own, sides[k], sides[k + 1], strict=True):

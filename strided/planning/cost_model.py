@@ -54,6 +54,8 @@ ALIKE = 0.98
 FAR_WORDS = 1.1
 #: How much longer stages take between two blocks, of which each is half as large.
 HALF_BLOCKS = 1.25
+#: The same by way of blocks without gaps between rows, which begin anywhere.
+NO_GAPS = 1.3
 #: The time that a kernel takes for each element that the nest moves, in bits; and where all lie on lines of their own.
 _NEST_COST, _FAR_NEST_COST = 400.0, 1800.0
 _NEST_BITS_COST = 4000.0

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from strided.planning.block_stages import Stage, kept_of, stages_of
 from strided.planning.boxes import WORD_BITS, Box, side_of, split
-from strided.planning.cost_model import FAR_WORDS, HALF_BLOCKS, cost_of_fetched, cost_of_passes
+from strided.planning.cost_model import FAR_WORDS, HALF_BLOCKS, NO_GAPS, cost_of_fetched, cost_of_passes
 from strided.planning.offset_tables import AxisRange, TaskRanges, nearness, phase_of, word_multiple
 from strided.planning.select_kernel import Matched
 from strided.planning.staged_step import StagedCopy
@@ -60,6 +60,10 @@ def staged_copy_of(
             far = [-nearness(side_of(axis, 2 - side)) for axis in box.axes]
             order = sorted(range(len(far)), key=lambda k: (k == rows[0], far[k]))
             staging.append(StagingLayout(width, tuple(order)))
+        if keys and width < 8 and may_pack:
+            # Short rows that begin inside of bytes follow each other in the block as they do on this side.
+            order = sorted(range(len(box.axes)), key=lambda k: -nearness(side_of(box.axes[k], side + 1)))
+            staging.append(StagingLayout(8, tuple(order), 8))
     staging = list(dict.fromkeys(staging))
     ways = (_candidate(box, bits, near, (layout,), whole_words) for layout in staging)
     found = [way for way in ways if way is not None]
@@ -70,7 +74,7 @@ def staged_copy_of(
         # Words that rows share are unpacked all at once.
         for layout in staging:
             if layout.bits < 8 and layout.order[-1] in near[0].rows:
-                pair = layout, StagingLayout(8, layout.order, WORD_BITS // layout.bits)
+                pair = layout, StagingLayout(8, layout.order, 8 * WORD_BITS // layout.bits)
                 way = _candidate(box, bits, near, pair, whole_words)
                 if way is not None and way.is_good and way.step.words[0] >= 0:
                     found.append(way._replace(cost=way.cost * HALF_BLOCKS))
@@ -130,7 +134,7 @@ def _cost_of_element(step: StagedCopy, near: Sequence[Near], stages: Sequence[St
             fewer = _ranges([*lengths[:k], left, *lengths[k + 1 :]])
             ends = _cost_of_block(step, fewer, stages_of(step.box, fewer, step.staging, step.bits, step.words))
             cost = (1 - left / extent) * cost + ends / elements * lengths[k] / extent
-    return cost
+    return cost if all(layout.has_gaps for layout in step.staging) else NO_GAPS * cost
 
 
 def _cost_of_block(step: StagedCopy, parts: TaskRanges, stages: Iterable[Stage]) -> float:
@@ -217,7 +221,8 @@ def _words_of(
     place, width = layout.order[-1], bits[side - 1]
     sides = [side_of(axis, side) for axis in box.axes]
     each, own = WORD_BITS // width, sides[place].radix_map
-    if layout.bits != width or place not in near[side - 1].rows or own is None or own.start % each:
+    is_whole = layout.bits == width and layout.has_gaps
+    if not is_whole or place not in near[side - 1].rows or own is None or own.start % each:
         return -1
     if side == 2 and width >= 8:
         # What does not fill words is written by itself.

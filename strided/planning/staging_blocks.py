@@ -17,7 +17,7 @@ _LONG_ROW_BITS, _ALIKE_BITS = 8 * 768, 8 * 256
 
 
 class StagingLayout(NamedTuple):
-    """The layout of a block: dense, rows in whole words, but for a line behind each of those that would lie alike.
+    """The layout of a block: dense, rows mostly in whole words, and a line behind each of those that would lie alike.
 
     Attributes
     ----------
@@ -25,13 +25,18 @@ class StagingLayout(NamedTuple):
         Bits of one element.
     order : tuple of int
         Places of the axes, the contiguous one last.
-    row_elements : int
-        Elements of which a row has a multiple, if not those of a word.
+    row_bits : int
+        Bits of which a row has a multiple: those of a word or more, or of an element, for rows without gaps.
     """
 
     bits: int
     order: tuple[int, ...]
-    row_elements: int = 1
+    row_bits: int = WORD_BITS
+
+    @property
+    def has_gaps(self) -> bool:
+        """Whether there may be something between rows."""
+        return self.row_bits >= WORD_BITS
 
     def strides(self, lengths: Sequence[int]) -> tuple[list[int], int]:
         """The step of every axis in a block of these extents, and the size of the block, in bits."""
@@ -40,8 +45,8 @@ class StagingLayout(NamedTuple):
             strides[k] = stride
             stride *= lengths[k]
             if k == self.order[-1]:
-                stride += -stride % max(WORD_BITS, self.row_elements * self.bits)
-                if stride >= _LONG_ROW_BITS and stride % _ALIKE_BITS == 0:
+                stride += -stride % self.row_bits
+                if self.has_gaps and stride >= _LONG_ROW_BITS and stride % _ALIKE_BITS == 0:
                     stride += limits.current.line_bits
         return strides, stride
 

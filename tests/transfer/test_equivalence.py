@@ -555,7 +555,7 @@ def test_rows_that_begin_in_one_word_and_end_in_the_next_one(bits: int, first: i
     [
         ("f32[40,300]{1,0:T(8,128)(8,1)}", "0,1", "transpose32, unpack"),
         ("f32[5,40,300]{2,1,0:T(8,128)(8,1)}", "0,2,1", "transpose32, deinterleave_bits"),
-        ("f32[5,40,300]{0,2,1}", "2,1,0", "nest_bits, deinterleave_bits"),
+        ("f32[5,40,300]{0,2,1}", "2,1,0", "unpack, transpose8"),
     ],
 )
 def test_packed_elements_keep_their_order_in_blocks(
@@ -567,6 +567,20 @@ def test_packed_elements_keep_their_order_in_blocks(
     for signed in (True, False):
         packed = Guarded(maps[0], 4, seed=1, low_first=low_first, signed=signed)
         assert check(packed, Guarded(maps[1], 8, seed=2)) == kernel
+
+
+@pytest.mark.parametrize("bits", [1, 2, 4])
+@pytest.mark.parametrize(("source", "target"), thinned(itertools.permutations(itertools.permutations(range(3)), 2), 2))
+def test_packed_rows_that_begin_inside_of_bytes_are_moved_by_kernels(
+    source: tuple[int, ...], target: tuple[int, ...], bits: int, replace: Callable[..., None]
+) -> None:
+    """They follow each other in a block, too: none is moved element by element, unless few are."""
+    replace(staged_elements=0)
+    maps = [map_of(f"f32[11,29,135]{{{','.join(map(str, order))}}}") for order in (source, target)]
+    kernels = check(Guarded(maps[0], bits, seed=1, spare=4), Guarded(maps[1], bits, seed=2, spare=4))
+    assert not kernels.startswith("nest")
+    assert check(Guarded(maps[0], bits, seed=3), Guarded(maps[1], 8, seed=4)) != "nest_bits"
+    assert check(Guarded(maps[0], 8, seed=5), Guarded(maps[1], bits, seed=6, spare=4)) != "nest_bits"
 
 
 def test_words_that_follow_each_other_for_half_a_line(replace: Callable[..., None]) -> None:
