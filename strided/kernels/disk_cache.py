@@ -32,6 +32,7 @@ from numba.core.compiler import CompileResult
 from numba.misc.appdirs import AppDirs
 
 from strided.kernels.background import saving
+from strided.kernels.llvm import tuned_cpu
 
 SWITCH = "STRIDED_CACHE"
 """Environment variable that turns the cache off where it is ``0``."""
@@ -100,7 +101,7 @@ class DiskCache:
     def _state(self, context: Any) -> bytes:
         """The hash of all that the code depends on."""
         compiler = sys.version, numba.__version__, llvmlite.__version__, int(numba.config.OPT)
-        state = repr((compiler, context.codegen().magic_tuple(), self._arguments)).encode()
+        state = repr((compiler, context.codegen().magic_tuple(), tuned_cpu(), self._arguments)).encode()
         return hashlib.sha256(self._sources + state).digest()
 
     def _files(self, state: bytes) -> list[Path]:

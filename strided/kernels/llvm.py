@@ -11,6 +11,7 @@ from typing import Any
 
 import numba.extending
 from llvmlite import ir
+from llvmlite.binding import get_host_cpu_name
 from numba.core import cgutils, types
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.registry import cpu_target
@@ -216,7 +217,7 @@ def blended(builder, count, first, second):
 
 @functools.cache
 def streams_lines() -> bool:
-    """Whether lines are best streamed one by one on the CPU that kernels are compiled for: AMD's, but for Zen 4.
+    """Whether lines are best streamed one by one on the CPU that kernels are made for: AMD's, but for Zen 4.
 
     Intel's take up to twice as long so, with registers of 32 and of 64 bytes; Zen 4's up to half as long again.
     """
@@ -230,9 +231,9 @@ def rows_reread() -> int:
     All rows of a word at once, by way of the scratch, take 1.1 to 1.4 times as long on Intel's CPUs, with registers of
     32 and of 64 bytes, so there it is 0. On Zen 3 they take 1.1 to 1.3 times as long where tiles have 16 rows or more,
     and less time where they have fewer; on Zen 4 and Zen 5 less time. Of registers shorter than 32 bytes nothing is
-    known: there each word is read once. Names of no maker's CPU, such as x86-64-v3, count as Intel's.
+    known: there each word is read once.
     """
-    if register_bytes() < LINE // 2 or _is_zen4() or _is_zen5():
+    if register_bytes() < LINE // 2 or _is_zen4() or is_zen5():
         return 1 << 30
     return 16 if _is_amd() else 0
 
@@ -244,7 +245,7 @@ def asks_near() -> bool:
     There those asked for into the second-level cache come late wherever they do not follow each other: rows of words in
     part take 1.3 to 2.3 times as long so, tiles read from memory 1.05 to 1.2 times.
     """
-    return _is_zen5()
+    return is_zen5()
 
 
 @functools.cache
@@ -255,24 +256,34 @@ def asks_for_gaps() -> bool:
     which the second piece has one or two of eight lines take two to three times as long, of 32 bits 1.3 times. Rows of
     bytes, and of fewer bits, do not.
     """
-    return _is_zen5()
+    return is_zen5()
 
 
 def _is_amd():
-    return _cpu().startswith("znver")
+    return tuned_cpu().startswith("znver")
 
 
 def _is_zen4():
-    return _cpu() == "znver4" and register_bytes() == LINE
+    return tuned_cpu() == "znver4" and register_bytes() == LINE
 
 
-def _is_zen5():
-    return _cpu() == "znver5"
+@functools.cache
+def is_zen5() -> bool:
+    """Whether kernels are made for AMD's Zen 5."""
+    return tuned_cpu() == "znver5"
 
 
-def _cpu():
+@functools.cache
+def tuned_cpu() -> str:
+    """LLVM's name of the CPU whose caches kernels are made for.
+
+    A name that the environment gives says which instructions there are. It says the rest, too, if it is of one of AMD's
+    CPUs; all others, such as `haswell` and `x86-64-v3`, mean the CPU at hand, if its rules are known for registers as
+    short as theirs.
+    """
     _, name, _ = cpu_target.target_context.codegen().magic_tuple()
-    return name
+    at_hand = get_host_cpu_name()
+    return at_hand if at_hand in ("znver3", "znver5") and not name.startswith("znver") else name
 
 
 def joined(builder, before, line, phase):

@@ -13,7 +13,7 @@ from __future__ import annotations
 from strided.kernels import NEAR, block_transpose, part_transpose, simd_bytes
 from strided.kernels.compile import ZERO, kernel, part, separate
 from strided.kernels.held_run import NONE, finish, move_end
-from strided.kernels.llvm import LINE, register_bytes, streams_lines
+from strided.kernels.llvm import is_zen5, streams_lines
 from strided.kernels.transpose_joined import by_run, follow, is_short, prepare_run
 from strided.kernels.transpose_lines import always, apart, apart_or_kept, lines_by, never, nothing
 from strided.kernels.transpose_ring import by_ring, finish_ring, prepare_ring
@@ -213,7 +213,7 @@ _turn32 = turning(4, block_transpose.turn32, part_transpose.turn_part32)
 
 _suits32, _suits64, _lines32, _lines64, _pair_lines = never, never, nothing, nothing, nothing
 if streams_lines():
-    _suits32, _suits64 = (apart_or_kept, always) if register_bytes() == LINE else (apart, apart)
+    _suits32, _suits64 = (apart_or_kept, always) if is_zen5() else (apart, apart)
     _lines32, _lines64 = lines_by(block_transpose.turn_lines32), lines_by(block_transpose.turn_lines64)
     _pair_lines = lines_by(block_transpose.turn_pair_lines)
 

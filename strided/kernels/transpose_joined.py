@@ -5,7 +5,7 @@ from __future__ import annotations
 from strided.kernels import SHORT_ROW_BYTES, simd_bytes
 from strided.kernels.compile import ZERO, part, separate
 from strided.kernels.held_run import begun_at, grown, written
-from strided.kernels.llvm import LINE, asks_near
+from strided.kernels.llvm import LINE, is_zen5
 from strided.kernels.transpose_squares import (
     CHUNK,
     NOTHING,
@@ -24,14 +24,13 @@ from strided.kernels.transpose_squares import (
 )
 
 # Which rows are put together on Zen 5; elsewhere all are. Measured with 48 MB, in time of `transpose_ring`'s way.
-_ZEN5 = asks_near()
 #: Rows of the source: lines of as many are in the first-level cache at once. Fewer take 0.7 to 0.9 of the time, more
 #: 1.1 to 1.3 times; with elements of 32 bits and more it is so from fewer rows on.
-_MOST, _MOST_OF_WORDS = (768, 192) if _ZEN5 else (1 << 62, 1 << 62)
+_MOST, _MOST_OF_WORDS = (768, 192) if is_zen5() else (1 << 62, 1 << 62)
 #: Whole lines from more rows than these take 1.1 to 1.5 times as long: read side by side, all are asked for into the
 #: first-level cache, which holds a dozen lines that begin at the same place of a page. But odd numbers of lines, up to
 #: so many bytes, take 0.5 to 0.9 of the time, as the ring writes pairs; so do pairs of lines of small elements.
-_FEW, _ODD_BYTES = (16, 5 * LINE) if _ZEN5 else (1 << 62, 0)
+_FEW, _ODD_BYTES = (16, 5 * LINE) if is_zen5() else (1 << 62, 0)
 
 
 @separate

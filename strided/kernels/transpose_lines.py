@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from strided.kernels import simd_bytes
 from strided.kernels.compile import ZERO, part, separate
-from strided.kernels.llvm import asks_near
+from strided.kernels.llvm import is_zen5
 from strided.kernels.transpose_squares import ask, asking, does_more, wanted_at
 
 # Rows that tell how all of them lie, and lines behind which places are the same again. As in a way of the second-level
@@ -16,7 +16,7 @@ from strided.kernels.transpose_squares import ask, asking, does_more, wanted_at
 _LOOKED_AT, _PLACES = 64, 1024
 # On Zen 5, as in a way of the first-level cache: rows at multiples of 512 bytes take 1.5 times as long. But not if they
 # hardly go around the ring: it takes as many of them, and twice as many if there are gaps between those of the source.
-_LOOKED_AT_IN_MANY, _PLACES_OF_MANY, _MANY = (16, 64, 48) if asks_near() else (_LOOKED_AT, _PLACES, 0)
+_LOOKED_AT_IN_MANY, _PLACES_OF_MANY, _MANY = (16, 64, 48) if is_zen5() else (_LOOKED_AT, _PLACES, 0)
 
 
 @separate
@@ -39,13 +39,13 @@ def apart(goal, count, keeps, follow, room):
 
 @part
 def apart_or_kept(goal, count, keeps, follow, room):
-    """The same for registers of 64 bytes: what is kept of rows costs them little, and the ring more."""
+    """The same on Zen 5: what is kept of rows costs little there, and the ring more."""
     return keeps or apart(goal, count, keeps, follow, room)
 
 
 @part
 def always(goal, count, keeps, follow, room):
-    """The same for elements of 64 bits in registers of 64 bytes."""
+    """The same for elements of 64 bits on Zen 5."""
     return True
 
 

@@ -53,6 +53,15 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
+def test_code_on_disk_is_for_the_caches_that_it_was_made_for(folder, monkeypatch):
+    """The same instructions serve other CPUs, but not as fast."""
+    assert result(fresh()) == 42
+    made = set(folder.rglob("*.nbc"))
+    monkeypatch.setattr(disk_cache, "tuned_cpu", lambda: "another")
+    assert result(fresh()) == 42
+    assert len(set(folder.rglob("*.nbc")) - made) == 1
+
+
 def test_a_kernel_is_compiled_once_for_all_kinds_of_arguments(folder):
     kernel = fresh()
     read_only = np.array([40], np.uint8)

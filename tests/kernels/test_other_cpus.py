@@ -48,6 +48,27 @@ of_x86 = pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reaso
 
 
 @of_x86
+@pytest.mark.parametrize(
+    ("name", "tuned"),
+    [
+        ("haswell", {"skylake": "haswell", "znver3": "znver3", "znver4": "haswell", "znver5": "znver5"}),
+        ("x86-64", {"skylake": "x86-64", "znver5": "znver5"}),
+        ("znver3", {"haswell": "znver3", "znver5": "znver3"}),
+        ("znver5", {"znver3": "znver5", "znver5": "znver5"}),
+    ],
+)
+def test_caches_are_those_of_the_cpu_at_hand_unless_the_name_of_one_of_amd_is_given(name, tuned):
+    code = f"""
+from strided.kernels import llvm
+for at_hand in {list(tuned)}:
+    llvm.get_host_cpu_name = lambda: at_hand
+    llvm.tuned_cpu.cache_clear()
+    print(llvm.tuned_cpu())
+"""
+    assert printed(code, name, "").split() == list(tuned.values())
+
+
+@of_x86
 @pytest.mark.slow
 def test_kernels_are_right_with_least_features_and_code_for_arm_too():
     """LLVM makes do with what a CPU has, slower, but the same bytes.
