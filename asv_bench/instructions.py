@@ -21,6 +21,7 @@ from strided.kernels import (
     exchange_rows,
     packed_elements,
     part_transpose,
+    simd_bytes,
     transpose_words,
     zip_rows,
 )
@@ -110,6 +111,10 @@ SHARED = {
     "turn_square4": (transpose_words.turn_square4, 6),
 }
 
+#: Operations that copy bytes, with the number of integers that they take: two bytes, and parts of 16 words, for which
+#: there are ways by the bytes that are wanted.
+COPIES = {"copy2": (simd_bytes.copy2, 2), "copy_parts": (simd_bytes.copy_parts, 3)}
+
 
 def is_used(name: str, target: Target) -> bool:
     """Whether kernels for a CPU may take an operation: some are made of instructions of AVX2."""
@@ -128,8 +133,8 @@ def machine_code(name: str, target: Target) -> str:
         count = len(inspect.signature(operation._defn.__wrapped__).parameters) - 1
     elif name in ZIPS:
         operation, count = ZIPS[name][0], 3 if ZIPS[name][1] == 2 else 5
-    elif name in BRAIDS or name in SHARED:
-        operation, count = (BRAIDS | SHARED)[name]
+    elif name in BRAIDS or name in SHARED or name in COPIES:
+        operation, count = (BRAIDS | SHARED | COPIES)[name]
     else:
         operation, count = LINES[name]
     number = ir.IntType(64)
@@ -164,7 +169,7 @@ def main(argv: list[str] | None = None) -> int:
         print(machine_code(name, TARGETS[cpu]))
         return 0
     print(" " * 14 + "".join(f"{cpu:>10s}" for cpu in TARGETS))
-    for name in (*LINES, *ZIPS, *BRAIDS, *SHARED, *SQUARES):
+    for name in (*LINES, *ZIPS, *BRAIDS, *SHARED, *SQUARES, *COPIES):
         codes = (machine_code(name, target) if is_used(name, target) else "" for target in TARGETS.values())
         print(f"{name:14s}" + "".join(f"{len(instructions(code)) or '':>10}" for code in codes), flush=True)
     return 0
