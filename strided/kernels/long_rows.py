@@ -113,7 +113,7 @@ def _unit(pieces, width):
     if ragged(pieces, width) > 0:
         return ZERO + 1
     most = pieces[len(pieces) >> 1, 2]
-    alike = most >= max(pieces[0, 2], pieces[len(pieces) - 1, 2]) and not most & most - 1
+    alike = most >= max(1, pieces[0, 2], pieces[len(pieces) - 1, 2]) and not most & most - 1
     return most if alike and most * width <= _SPAN else ZERO + 64 // width
 
 

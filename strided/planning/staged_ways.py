@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from strided.planning.block_stages import Stage, kept_of, stages_of
@@ -53,6 +53,7 @@ def staged_copy_of(
     staging = [
         StagingLayout(w, (*rest, *(k for k in reversed(keys) if k != lane), lane)) for w in widths for lane in keys
     ]
+    without_gaps = []
     for side, width in enumerate(bits):
         rows = near[side].rows
         if rows and box.axes[rows[0]].extent <= WORD_BITS // width and width in widths:
@@ -60,15 +61,15 @@ def staged_copy_of(
             far = [-nearness(side_of(axis, 2 - side)) for axis in box.axes]
             order = sorted(range(len(far)), key=lambda k: (k == rows[0], far[k]))
             staging.append(StagingLayout(width, tuple(order)))
-        if keys and width < 8 and may_pack:
+        if keys and width < 8:
             # Short rows that begin inside of bytes follow each other in the block as they do on this side.
             order = sorted(range(len(box.axes)), key=lambda k: -nearness(side_of(box.axes[k], side + 1)))
-            staging.append(StagingLayout(8, tuple(order), 8))
-    staging = list(dict.fromkeys(staging))
+            without_gaps.append(StagingLayout(8, tuple(order), 8))
+    staging = list(dict.fromkeys([*staging, *without_gaps]))
     ways = (_candidate(box, bits, near, (layout,), whole_words) for layout in staging)
     found = [way for way in ways if way is not None]
     if max(bits) < 8:
-        ways = (_candidate(box, bits, near, pair, whole_words) for pair in itertools.permutations(staging, 2))
+        ways = (_candidate(box, bits, near, pair, whole_words) for pair in _pairs_of(staging, without_gaps))
         found += [way for way in ways if way is not None and way.is_good]
     elif bits[0] < 8:
         # Words that rows share are unpacked all at once.
@@ -86,6 +87,19 @@ def staged_copy_of(
         if not (best.is_good and best.cost * box.elements < cost_of_passes(instead, box.elements * max(bits))):
             return None
     return best
+
+
+def _pairs_of(
+    staging: Iterable[StagingLayout], without_gaps: Sequence[StagingLayout]
+) -> Iterator[tuple[StagingLayout, StagingLayout]]:
+    """The layouts of two blocks. Those `without_gaps`, in the orders of the two sides, come next to their side.
+
+    The other way round they are never the best, and to plan a pair takes long.
+    """
+    source, target = without_gaps if len(set(without_gaps)) == 2 else (None, None)
+    for first, second in itertools.permutations(staging, 2):
+        if first != target and second != source:
+            yield first, second
 
 
 def _candidate(

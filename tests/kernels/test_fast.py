@@ -274,6 +274,8 @@ def test_rows_of_short_pieces_follow_each_other(kernel, lanes, pieces):
         (128, 72) * 9,
         (1, 2, 1) * 300,
         (64, 96, 5, 100) * 6,
+        (0, 1024, 0, 1024, 0),
+        (64,) * 5 + (256,) * 3 + (64,) * 3 + (130,),
     ],
     ids=lambda lanes: "-".join(map(str, lanes[:6])),
 )
@@ -297,7 +299,7 @@ def check_long_rows_of_pieces(bits, height, lanes):
         table = np.stack([np.arange(len(lanes)) * tile, (lengths.cumsum() - lengths) * width, lengths], 1)
         source_size, target_size = places[-1] + table[-1, 0] + 4 * lanes[-1], rows[-1, 1] + size
         outer = np.arange(2)[:, None] * [source_size, target_size + gap]
-        tables = outer, rows, table, np.array([0, count]), np.array([0, len(lanes)])
+        tables = tables_at_end(outer, rows, table, np.array([0, count]), np.array([0, len(lanes)]))
         sizes = 2 * source_size, 2 * target_size + gap
         source, target = (rng.integers(0, 256, n, np.uint8) for n in sizes)
         for high_first, signed in ((0, 0), (1, 1)) if bits < 8 else ((0, 0),):

@@ -577,10 +577,28 @@ def test_packed_rows_that_begin_inside_of_bytes_are_moved_by_kernels(
     """They follow each other in a block, too: none is moved element by element, unless few are."""
     replace(staged_elements=0)
     maps = [map_of(f"f32[11,29,135]{{{','.join(map(str, order))}}}") for order in (source, target)]
-    kernels = check(Guarded(maps[0], bits, seed=1, spare=4), Guarded(maps[1], bits, seed=2, spare=4))
-    assert not kernels.startswith("nest")
+    for low_first in (True, False):
+        first = Guarded(maps[0], bits, seed=1, spare=4, low_first=low_first)
+        kernels = check(first, Guarded(maps[1], bits, seed=2, spare=4))
+        assert not kernels.startswith("nest")
     assert check(Guarded(maps[0], bits, seed=3), Guarded(maps[1], 8, seed=4)) != "nest_bits"
     assert check(Guarded(maps[0], 8, seed=5), Guarded(maps[1], bits, seed=6, spare=4)) != "nest_bits"
+
+
+@pytest.mark.parametrize("bits", [1, 2, 4])
+@pytest.mark.parametrize("rows", [5, 13, 33])
+def test_words_that_lack_rows_leave_what_lies_behind_their_own_in_blocks(
+    rows: int, bits: int, replace: Callable[..., None]
+) -> None:
+    """Whole words are moved only into blocks whose rows have room for them: others would be written over."""
+    replace(staged_elements=0)
+    each = 32 // bits
+    for width, source, target in (
+        (8, "{2,1,0:T(8,128)(4,1)}", "{1,0,2}"),
+        (bits, f"{{2,1,0:T({each},128)({each},1)}}", f"{{0,1,2:T(8,128)({each},1)}}"),
+    ):
+        maps = [map_of(f"f32[3,{rows},37]{layout}") for layout in (source, target)]
+        check(Guarded(maps[0], width, seed=1, spare=4), Guarded(maps[1], bits, seed=2, spare=4))
 
 
 def test_words_that_follow_each_other_for_half_a_line(replace: Callable[..., None]) -> None:
