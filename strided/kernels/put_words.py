@@ -206,7 +206,8 @@ def copy_bytes(t, words, size, mask):
 def put_bits(t, words, size, mask, room):
     """Write those bits of words that are ones in `mask`; the words are read, and written as a whole.
 
-    No more are read at once than were written at once shortly before: that would wait for all stores before it.
+    Of a line that is not full one by one: to read more at once than was written at once shortly before would wait for
+    all stores before it.
     """
     if size == 64:
         simd_bytes.store(t, simd_bytes.choose(simd_bytes.load(t), words, mask))
