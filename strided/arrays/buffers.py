@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+from dataclasses import replace
 from typing import Any, SupportsIndex
 
 import numpy as np
@@ -13,6 +14,7 @@ from strided.errors import BufferSizeError, UnsupportedError
 from strided.escape import visible
 from strided.files.magic import format_of
 from strided.layout import Shape
+from strided.layout.element_types import element_type
 from strided.runtime.aliases import Bytes
 from strided.runtime.argument_checks import whole
 
@@ -112,4 +114,17 @@ def _too_short(spec: BufferSpec, have: int, needed: int, prefix: int) -> str:
         message += f". They are all that is missing: leave M({prefix}) out"
     elif have == -(-math.prod(spec.dimensions) * spec.element_bits // 8):
         message += ". That is the size without padding: the data are row-major, or of another layout without tiles"
+    elif packed := _packed_bits(spec, have - prefix):
+        message += f". That is the size of packed elements: write E({packed}) into the layout"
     return message
+
+
+def _packed_bits(spec: BufferSpec, have: int) -> int:
+    """The bits of an element for `have` to be the size of the same shape with packed elements; 0 if there are none."""
+    if not isinstance(spec, Shape) or spec.layout is None:
+        return 0
+    kind = element_type(spec.element_type)
+    if kind.bits not in (1, 2, 4) or kind.bits >= spec.element_bits:
+        return 0
+    packed = spec.with_layout(replace(spec.layout, element_size_in_bits=kind.bits))
+    return kind.bits if have == packed.buffer_byte_size - prefix_bytes(packed) else 0

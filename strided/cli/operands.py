@@ -180,7 +180,8 @@ def _advice(error: BufferSizeError) -> str:
     if not error.actual or not error.needed or "begins as" in str(error):
         return ""
     factor = max(error.actual, error.needed) / min(error.actual, error.needed)
-    types = f"; sizes that differ by a factor of {factor:g} may be those of two element types" * (factor in (2, 4, 8))
+    may_be_type = factor in (2, 4, 8) and "packed elements" not in str(error)
+    types = f"; sizes that differ by a factor of {factor:g} may be those of two element types" * may_be_type
     return f"{types}; 'strided identify' looks for layouts that fit"
 
 

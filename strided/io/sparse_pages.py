@@ -8,6 +8,7 @@ that address maps hold unchanged; only used pages take up space.
 from __future__ import annotations
 
 import contextlib
+import errno
 import math
 import mmap
 import os
@@ -61,9 +62,16 @@ class Pages:
     def _renew(self) -> None:
         if _NO_RESERVE:
             flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _NO_RESERVE
-            self._memory = mmap.mmap(-1, self._size, flags=flags)
         else:
-            self._memory = mmap.mmap(-1, self._size)
+            flags = 0
+        try:
+            self._memory = mmap.mmap(-1, self._size, flags=flags) if flags else mmap.mmap(-1, self._size)
+        except OSError as error:
+            if error.errno != errno.ENOMEM:
+                raise
+            # Addresses that nothing is behind count all the same where their number is limited.
+            problem = f"no room for the addresses of {self._size:,} bytes, which take no memory (ulimit -v, RLIMIT_AS)"
+            raise OSError(errno.ENOMEM, problem) from None
         self._is_used = np.zeros(-(-self._size // mmap.PAGESIZE), np.bool_)
         self._used_pages = 0
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import array
 import ctypes
 import mmap
+import re
 from pathlib import Path
 from typing import Any
 
@@ -90,6 +91,27 @@ def test_buffers_with_gaps_are_refused() -> None:
             sd.LayoutArray(gaps, "u8[32]")
     with pytest.raises(TypeError, match="references"):
         sd.LayoutArray(np.zeros(8, object), "u8[64]")
+
+
+@pytest.mark.parametrize(
+    ("shape", "packed"),
+    [
+        ("s4[6,8]", "s4[6,8]{1,0:E(4)}"),
+        ("u2[33,101]{0,1}", "u2[33,101]{0,1:E(2)}"),
+        ("f4e2m1fn[100,300]{1,0:T(64,128)(8,1)}", "f4e2m1fn[100,300]{1,0:T(64,128)(8,1)E(4)}"),
+        ("s4[6,8]{1,0:M(16)}", "s4[6,8]{1,0:E(4)M(16)}"),
+    ],
+)
+def test_the_size_of_packed_elements_is_named(shape: str, packed: str) -> None:
+    size = sd.parse_shape(packed).buffer_byte_size
+    bits = packed[packed.index("E(") :][:4]
+    with pytest.raises(
+        sd.BufferSizeError, match=re.escape(f"That is the size of packed elements: write {bits} into the layout")
+    ):
+        sd.LayoutArray(bytes(size), shape)
+    with pytest.raises(sd.BufferSizeError) as error:
+        sd.LayoutArray(bytes(size - 1), shape)
+    assert "packed elements" not in str(error.value)
 
 
 @pytest.mark.parametrize("shape", ["(f32[2])", "()", "token[]", "opaque[]"])

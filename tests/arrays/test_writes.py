@@ -16,6 +16,7 @@ from numpy.lib.stride_tricks import as_strided, sliding_window_view
 
 import strided as sd
 from strided.arrays import base
+from strided.transfer import copy as transfer
 from tests.cases import ARRAY_TYPES, Case, some_values
 from tests.checks import encoded, outcome, same_outcome, same_values, shape_of
 from tests.strategies import basic_keys, cases
@@ -524,3 +525,33 @@ def test_tuples_are_elements_of_structured_views(key: Any, value: Any) -> None:
     a[key] = value
     n[key] = value
     assert np.array_equal(np.asarray(a), n)
+
+
+@pytest.mark.parametrize("key", [np.s_[...], np.s_[1:, 3:-1], np.s_[:, ::-3]], ids=str)
+@pytest.mark.parametrize("bitorder", ["little", "big"])
+@pytest.mark.parametrize(
+    "shape",
+    [
+        "s4[100,301]{1,0:E(4)}",
+        "u2[133,201]{0,1:E(2)}",
+        "f4e2m1fn[100,300]{1,0:T(64,128)(8,1)E(4)}",
+        "bf16[170,300]{1,0:T(8,128)(2,1)}",
+        "c128[190,200]",
+    ],
+)
+def test_one_value_is_stored_and_not_copied(
+    shape: str, bitorder: str, key: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Copying it to each packed element of a row-major array took two hundred times as long."""
+    raw = np.random.default_rng(0).integers(0, 256, sd.parse_shape(shape).byte_size).astype(np.uint8)
+    a, b = (sd.LayoutArray(raw.copy(), shape, bitorder=bitorder) for _ in range(2))
+    filled = []
+    monkeypatch.setattr(transfer, "fill", lambda *x, fill=transfer.fill: (filled.append(x), fill(*x)))
+    a[key] = 1
+    assert len(filled) == 1
+    b[key] = np.ones(b[key].shape, b.dtype)
+    assert len(filled) == 1
+    assert a.buffer.tobytes() == b.buffer.tobytes()
+    values = sd.LayoutArray(raw, shape, bitorder=bitorder).to_numpy()
+    values[key] = 1
+    same_values(a, values)

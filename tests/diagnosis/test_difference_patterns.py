@@ -221,6 +221,17 @@ def test_which_members_have_changed_places(order: tuple[int, ...], sentence: str
     assert diff(a, b).patterns[0].sentence.startswith(sentence)
 
 
+@pytest.mark.parametrize(("kind", "bits"), [("s4", 4), ("f4e2m1fn", 4), ("u2", 2)])
+@pytest.mark.parametrize("layout", ["{{1,0:E({0})}}", "{{0,1:T(8,128)(8,1)E({0})}}"])
+def test_the_other_bit_order_is_named(kind: str, bits: int, layout: str) -> None:
+    shape = f"{kind}[33,101]{layout.format(bits)}"
+    raw = np.random.default_rng(0).integers(0, 256, sd.parse_shape(shape).byte_size).astype(np.uint8)
+    found = diff(sd.LayoutArray(raw, shape), sd.LayoutArray(raw, shape, bitorder="big"))
+    assert found.patterns[0].kind == "swap"
+    wanted = f"the {8 // bits} elements of each byte are in reverse order, as with the other bitorder: "
+    assert wanted in found.patterns[0].sentence
+
+
 @pytest.mark.parametrize("dtype", [np.bool_, np.uint8])
 def test_masks_in_another_layout_or_transposed(dtype: type) -> None:
     """Two values are enough where all elements are compared, but a few elements of a mask agree by chance."""

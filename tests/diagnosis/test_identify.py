@@ -503,6 +503,24 @@ def test_high_bits_first() -> None:
         assert found.candidates[0].bitorder == "big"
 
 
+@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize("layout", ["{1,0:E(4)}", "{1,0:T(64,128)(8,1)E(4)}"])
+@pytest.mark.parametrize("kind", ["s4", "f4e2m1fn"])
+def test_levels_do_not_tell_the_bit_order(kind: str, layout: str, seed: int) -> None:
+    """Rows keep their values if those of each byte change places: the sample alone would decide, and differently."""
+    text = f"{kind}[256,384]{layout}"
+    raw, _ = buffer_of(text, weights, seed=seed)
+    for claim in (without_layout(text), text):
+        for content in (raw, (raw >> 4) | (raw << 4)):
+            found = identify(content, claim)
+            assert found.best is not None
+            assert str(found.best.shape) == text
+            assert found.best.bitorder == "little"
+            assert (
+                "bit order: low bits first is usual; nothing here tells it from high bits first" in found.best.evidence
+            )
+
+
 # With values at hand.
 
 

@@ -6,6 +6,7 @@ import errno
 import gzip
 import io
 import itertools
+import mmap
 import os
 import re
 import subprocess
@@ -703,3 +704,24 @@ def test_a_file_larger_than_memory_is_read_in_part(tmp_path: Path) -> None:
         with open_file(file, "x.bin", f"u8[{1 << 20},{1 << 20}]") as array:
             assert np.asarray(array[5, :3]).tolist() == [7, 0, 0]
             assert array[-1, -1] == 0
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="addresses are limited in another way, or not at all")
+def test_addresses_that_are_limited_are_named(tmp_path: Path) -> None:
+    """A file is read in parts, but at addresses for all of it."""
+    source, target = tmp_path / "a.bin", tmp_path / "b.bin"
+    with open(source, "wb") as file:
+        file.truncate(1 << 30)  # no byte of it is on the disk
+    code = f"""
+import resource
+import strided as sd
+used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (used + (100 << 20), -1))
+try:
+    sd.convert_file({os.fspath(source)!r}, "s4[32768,65536]{{1,0:E(4)}}", {os.fspath(target)!r}, layout="{{0,1:E(4)}}")
+except OSError as error:
+    print(error)
+"""
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert f"no room for the addresses of {(1 << 30) + mmap.PAGESIZE:,} bytes" in said
+    assert not target.exists()

@@ -40,6 +40,8 @@ _KEPT, _LEAST_KEPT = 48, 10
 _HOPELESS = 0.25
 #: Less usual ones, in terms of `usualness`, must be among the best of a small sample.
 _USUAL = 4
+#: The other order of the packed elements of a byte.
+_OTHER = {"little": "big", "big": "little"}
 #: Nats that constants in the padding must be worth for values that equal them to be left out elsewhere.
 _SURE = 50.0
 #: Nats that each pair of neighbours says in smooth values.
@@ -254,6 +256,10 @@ def judge(source: Source, found: Sequence[tuple[Reading, Evidence]]) -> list[Jud
         # Usual readings that lie like the best one are not lost to the small sample.
         like_best = [j for j in scouted[_KEPT:] if j.weight >= least and j.reading.place == kept[0].reading.place]
         kept += [j for j in like_best if usualness(j.reading.shape) <= _USUAL]
+        # Nor is the other bit order of the best: the small sample alone may speak against it.
+        turned = {replace(j.reading, bitorder=_OTHER[j.reading.bitorder]) for j in kept[:_LEAST_KEPT]}
+        turned -= {j.reading for j in kept}
+        kept += [j for j in scouted if j.reading in turned]
     judged = _judged(
         source,
         [(j.reading, j.type_signs) for j in kept],

@@ -17,6 +17,7 @@ from strided.diagnosis.identification.structure import Structure
 _MARGIN, _DEVIATIONS = 12.0, 2.5
 #: The share of its order by which tiles not as wide as lanes must be ahead of other layouts: sequences that lie one
 #: below the other end at powers of two, where a wrong reading has the borders of its tiles, and blocks look like rows.
+#: So must levels in one bit order be ahead of those in the other.
 _AHEAD, _LANES = 0.25, 128
 #: What `usualness` gives row-major order, and tiles that the compiler gives no such rows.
 _ROW_MAJOR, _UNUSUAL = 2, 6
@@ -89,7 +90,7 @@ def decide(judged: Sequence[Judged], known: Known, limit: int) -> Identification
         if len(rivals) == 1:
             verdict = "tied" if _is_odd(best.reading) and not best.reading.is_exact else "likely"
         elif _rank(rivals[0], known) < _rank(rivals[1], known):
-            extra = (_preferred(rivals[0], known, len(rivals) - 1),)
+            extra = (_preferred(rivals, known),)
             if _may_be_preferred(rivals, groups[0], known):
                 verdict = "likely"
         if min(rivals[0], key=lambda j: usualness_of(j.reading, known)).reading.has_rest:
@@ -139,8 +140,23 @@ def _may_be_preferred(rivals: Sequence[Sequence[Judged]], best: Sequence[Judged]
 
 
 def _are_twins(a: Sequence[Judged], b: Sequence[Judged]) -> bool:
-    """Whether nothing could tell two groups from each other: sequences, and squares."""
-    return _are_alike(a, b) or any(_are_mirrored(one.reading, other.reading) for one in a for other in b)
+    """Whether nothing could tell two groups from each other: sequences, squares, and levels in both bit orders."""
+    pairs = [(one, other) for one in a for other in b]
+    return _are_alike(a, b) or any(_are_mirrored(x.reading, y.reading) or _are_both_bit_orders(x, y) for x, y in pairs)
+
+
+def _are_both_bit_orders(a: Judged, b: Judged) -> bool:
+    """Whether two readings have the same levels, but for the order of elements in a byte.
+
+    The wrong order lets neighbours change places, and with them rows or columns as a whole: each keeps its values, so
+    that their levels are as telling as before, and what differs is the sample.
+    """
+    is_scale = a.structure.kind == b.structure.kind == "scale"
+    return is_scale and a.reading.bitorder != b.reading.bitorder and _but_for_bit_order(a) == _but_for_bit_order(b)
+
+
+def _but_for_bit_order(judged: Judged) -> Reading:
+    return replace(judged.reading, bitorder="little")
 
 
 def _are_mirrored(a: Reading, b: Reading) -> bool:
@@ -175,9 +191,9 @@ def grouped(judged: Sequence[Judged], known: Known) -> list[list[Judged]]:
 
 def usualness_of(reading: Reading, known: Known) -> float:
     """How usual a reading is: what is claimed comes first, whatever takes other bytes than there are comes last."""
-    if reading.shape.layout == known.claim:
-        return -1
     swapped = reading.byteorder == "big" or reading.bitorder == "big"
+    if reading.shape.layout == known.claim:
+        return -1 + 0.5 * swapped
     layout = reading.shape.layout
     ascending = known.sizes is None and layout is not None and not layout.is_descending
     return usualness(reading.shape) + 0.5 * ascending + _INEXACT * (not reading.is_exact) + _INEXACT * swapped
@@ -185,8 +201,10 @@ def usualness_of(reading: Reading, known: Known) -> float:
 
 def _tolerance(a: Judged, b: Judged) -> float:
     """How far apart two weights may be for neither to be decided for, in nats."""
-    deviations = 1.0 if a.reading.shape == b.reading.shape else _DEVIATIONS
-    share = _AHEAD if _is_odd(a.reading) and not _is_odd(b.reading) else _SCALE * (a.structure.kind == "scale")
+    both_orders = _are_both_bit_orders(a, b)
+    deviations = 1.0 if a.reading.shape == b.reading.shape and not both_orders else _DEVIATIONS
+    is_doubtful = both_orders or (_is_odd(a.reading) and not _is_odd(b.reading))
+    share = _AHEAD if is_doubtful else _SCALE * (a.structure.kind == "scale")
     ahead = share * a.structure.weight
     if {a.structure.kind, b.structure.kind} == {"continuity", "scale"}:
         ahead = max(ahead, _OTHER_KIND * a.structure.weight)
@@ -217,8 +235,11 @@ def _rank(members: Sequence[Judged], known: Known) -> float:
     return min(usualness_of(m.reading, known) for m in members)
 
 
-def _preferred(members: Sequence[Judged], known: Known, others: int) -> str:
-    rank = _rank(members, known)
+def _preferred(rivals: Sequence[Sequence[Judged]], known: Known) -> str:
+    """Why the first of some readings comes before the others."""
+    if len(rivals) == 2 and any(_are_both_bit_orders(a, b) for a in rivals[0] for b in rivals[1]):
+        return "bit order: low bits first is usual; nothing here tells it from high bits first"
+    rank, others = _rank(rivals[0], known), len(rivals) - 1
     others_too = f"{others} other{'s' * (others > 1)} fit{'s' * (others == 1)} about as well"
     return f"{'usual: it is as claimed' if rank < 0 else _USUAL.get(int(rank), 'usual: the size fits')}; {others_too}"
 

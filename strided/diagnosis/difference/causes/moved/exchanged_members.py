@@ -17,7 +17,8 @@ def exchanged_members(evidence: Evidence) -> Pattern | None:
     whole = in_memory(a if b.whole is None else b)
     if whole is None or whole._memory.bits >= _WORD_BITS:
         return None
-    members = _WORD_BITS // whole._memory.bits
+    bits = whole._memory.bits
+    members = _WORD_BITS // bits
     for mask in range(1, members):
 
         def partner(slots: Numbers, mask: int = mask) -> Numbers:
@@ -25,7 +26,7 @@ def exchanged_members(evidence: Evidence) -> Pattern | None:
 
         test = _exchanged(evidence, from_slots(whole, partner))
         if share := evidence.share_of_mismatches(test):
-            sentence = evidence.sentence(_which_members(members, mask), share, test)
+            sentence = evidence.sentence(_which_members(members, mask, 8 // bits), share, test)
             return Pattern("swap", f"0, {mask}", share, sentence)
     return None
 
@@ -42,16 +43,22 @@ def _exchanged(evidence: Evidence, partner: Source) -> Test:
     return lambda probe: min(taken(probe), given(probe))
 
 
-def _which_members(members: int, mask: int) -> str:
+def _which_members(members: int, mask: int, in_byte: int) -> str:
     """What has happened if each member of a word is where that with the number ``k ^ mask`` was.
 
-    >>> _which_members(4, 2)
+    Packed elements, of which several are `in_byte`, have an order there that may be called the other bit order.
+
+    >>> _which_members(4, 2, 1)
     'members 2 apart of each 32-bit word have changed places'
-    >>> _which_members(4, 3)
+    >>> _which_members(4, 3, 1)
     'the 4 members of each 32-bit word are in reverse order'
-    >>> _which_members(8, 3)
+    >>> _which_members(8, 1, 2)
+    'the 2 elements of each byte are in reverse order, as with the other bitorder'
+    >>> _which_members(8, 3, 2)
     'members k and k ^ 3 of each 32-bit word have changed places'
     """
+    if in_byte > 1 and mask == in_byte - 1:
+        return f"the {in_byte} elements of each byte are in reverse order, as with the other bitorder"
     if members == 2:
         which = "the two members"
     elif mask == members - 1:
