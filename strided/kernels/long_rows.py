@@ -190,12 +190,12 @@ def _take_span(unzip, fixed, start, band, walk, plan, how):
         step = room + _STEPS + 64 * n
         words, some = simd_bytes.item(step, ZERO), simd_bytes.item(step, ZERO + 1)
         wanted, later = simd_bytes.item(step, ZERO + 2), simd_bytes.item(step, ZERO + 3)
-        place = simd_bytes.item(step, ZERO + 4), simd_bytes.item(step, ZERO + 5)
-        far = simd_bytes.item(step, ZERO + 6), simd_bytes.item(step, ZERO + 7)
+        piece, lane = simd_bytes.item(step, ZERO + 4), simd_bytes.item(step, ZERO + 5)
+        blocks, far = simd_bytes.item(step, ZERO + 6), simd_bytes.item(step, ZERO + 7)
         for w in range(band[0], band[1]):
             word, at = start + simd_bytes.cell(room + _WORDS, w, 0), w * shared * _PITCH + size
             if walk[4] == 1:
-                ahead = place[0], place[1], far[0], far[1]
+                ahead = piece, lane, blocks, far
                 for k in range(0, some, each):
                     s, lanes = word + words + 4 * k, min(each, some - k)
                     ahead, asked = _ask(walk, ahead, word, lanes, asked, room + _STEPS)
@@ -207,7 +207,7 @@ def _take_span(unzip, fixed, start, band, walk, plan, how):
                 take(unzip, fixed, word + words + 4 * k, min(each, some - k), 4 * each, room, at + k * width, how)
             for k in range(_units(some, each), wanted, each):
                 asked = _ask_lines(word + later + 4 * k, each, asked)
-            for m in range(1, times if far[0] else ZERO):
+            for m in range(1, times if blocks else ZERO):
                 for k in range(0, wanted if asked < room + _FULL else ZERO, each):
                     asked = _ask_lines(word + later + 4 * k + m * jump, each, asked)
         size += some * width
