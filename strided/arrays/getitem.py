@@ -195,7 +195,7 @@ class Indexing(ArrayBase):
             values = whole._cast(value, key, self.ndim)
             source = transfer.region_of_ndarray(values)
             if values.size == 1 and self.size > limits.current.small_elements:
-                pattern = int.from_bytes(values.tobytes(), "little") & (1 << self._memory.bits) - 1
+                pattern = transfer.pattern_of(values, self._memory.bits)
         spread, target = source, self.region
         if source.map.shape != self.shape:
             if not broadcasts(source.map.shape, self.shape):

@@ -90,7 +90,7 @@ def fill_padding(buffer: npt.NDArray[np.uint8], spec: BufferSpec, bits: int, bit
     Other slots may be set, too: their elements have yet to be written. Bits after the last packed slot become zero if
     the value is all zeros, and stay as they are if not.
     """
-    pattern = int.from_bytes(value.tobytes(), "little") & ((1 << bits) - 1)
+    pattern = transfer.pattern_of(value, bits)
     maps, slot_bits = _filled(spec, bits), spec.slots * bits
     if maps is None and not pattern and slot_bits <= 8 * limits.current.shared_fill_bytes:
         buffer[: -(-slot_bits // 8)] = 0
@@ -107,7 +107,7 @@ def refill_padding(memory: LayoutBuffer, value: Any) -> None:
     Bits after the last packed slot become zero if the value is all zeros.
     """
     spec, bits, low_first = memory.spec, memory.bits, memory.bitorder == "little"
-    pattern = int.from_bytes(value.tobytes(), "little") & ((1 << bits) - 1)
+    pattern = transfer.pattern_of(value, bits)
     maps = spec.padding_maps
     if maps is None:
         region = transfer.Region(memory.buffer, spec.address_map, bits, low_first)

@@ -14,6 +14,7 @@ from strided import inspect
 from strided.arrays import formatting
 from strided.arrays.blocks import boxes, even_cuts, run_block
 from strided.layout.element_types import is_builtin, known_element_type
+from strided.transfer.copy import pattern_of
 
 #: Elements that are read at a time.
 _BLOCK_ELEMENTS = 1 << 18
@@ -37,7 +38,7 @@ def hexadecimal(array: Any) -> str:
     values = values.astype(values.dtype.newbyteorder("<")) if values.dtype.byteorder == ">" else values
 
     def text(element: Any) -> str:
-        return f"{int.from_bytes(element.tobytes(), 'little') & ((1 << bits) - 1):0{-(-bits // 4)}x}"
+        return f"{pattern_of(element, bits):0{-(-bits // 4)}x}"
 
     untyped = np.ascontiguousarray(values).view(f"V{values.dtype.itemsize}").reshape(values.shape)
     return np.array2string(untyped, threshold=threshold, formatter={"void": text})

@@ -60,12 +60,12 @@ class Pages:
         self._renew()
 
     def _renew(self) -> None:
-        if _NO_RESERVE:
-            flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _NO_RESERVE
-        else:
-            flags = 0
         try:
-            self._memory = mmap.mmap(-1, self._size, flags=flags) if flags else mmap.mmap(-1, self._size)
+            if _NO_RESERVE:
+                flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _NO_RESERVE
+                self._memory = mmap.mmap(-1, self._size, flags=flags)
+            else:
+                self._memory = mmap.mmap(-1, self._size)
         except OSError as error:
             if error.errno != errno.ENOMEM:
                 raise

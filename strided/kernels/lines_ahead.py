@@ -147,13 +147,18 @@ def ask_for(line, near):
 
 
 @part
+def _later_row(origin, i, later):
+    """The row `i`, counted on into a later matrix, and where its matrix begins; `later` as for `ask_for_end`."""
+    return (i % later[0], later[2]) if i >= later[0] else (i, origin)
+
+
+@part
 def ask_for_end(origin, rows, i, later):
     """Prefetch the line in which a later row ends: of these rows, or of a later matrix.
 
     `later` is the number of rows, how far each goes, and where those of a later matrix begin.
     """
-    if i >= later[0]:
-        i, origin = i % later[0], later[2]
+    i, origin = _later_row(origin, i, later)
     end = origin + rows[i, 1] + later[1]
     if end & 63:
         simd_bytes.prefetch(end)
@@ -166,17 +171,13 @@ def ask_for_words(origin, rows, i, done, apart, later, cut, t_lane):
     As those of the `done` rows from row `i` on are not: some words on, or the same ones of a later matrix. Words that
     are asked for follow each other `apart` rows apart, 0 for those that are between others.
     """
-    if i >= done and rows[i - done, 2] == rows[i, 2]:
-        apart = done
-    elif i + done < later[0] and rows[i + done, 2] == rows[i, 2]:
-        apart = done
-    on = ROWS_AHEAD * apart
+    is_before = i >= done and rows[i - done, 2] == rows[i, 2]
+    is_behind = i + done < later[0] and rows[i + done, 2] == rows[i, 2]
+    on = ROWS_AHEAD * (done if is_before or is_behind else apart)
     if on == 0 or on >= later[0]:
         origin = later[2]
-    elif i + on >= later[0]:
-        i, origin = (i + on) % later[0], later[2]
     else:
-        i += on
+        i, origin = _later_row(origin, i + on, later)
     row = origin + rows[i, 1]
     pieces, first, last, _ = cut
     for p in range(first, last):

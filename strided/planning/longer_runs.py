@@ -12,7 +12,7 @@ from typing import TypeVar
 from strided.planning.access_order import PAGE_BYTES
 from strided.planning.axis_maps import AxisMap, evenly
 from strided.planning.boxes import WORD_BITS, Axis, Box, cut, side_of, split
-from strided.planning.offset_tables import nearness
+from strided.planning.offset_tables import farthest_first
 from strided.runtime import limits
 
 _Place = TypeVar("_Place", int, int | None)
@@ -167,7 +167,7 @@ def last_word_apart(box: Box, side: int, bits: int) -> list[Box]:
     """A box in parts, of which only the last one has elements in the last word of one side."""
     parts: list[Box] = []
     while True:
-        for place in sorted(range(len(box.axes)), key=lambda k: -nearness(side_of(box.axes[k], side))):
+        for place in farthest_first(box.axes, side):
             others, alone = _last_index_apart(box.axes[place], side)
             least = side_of(box.axes[place], side).bounds(box.axes[place].extent)[1] + bits - WORD_BITS
             if side_of(others, side).bounds(others.extent)[1] <= least:

@@ -19,7 +19,7 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 
 from strided.planning.axis_maps import AxisMap, RadixMap
-from strided.planning.boxes import Axis
+from strided.planning.boxes import Axis, side_of
 from strided.runtime import limits
 from strided.runtime.aliases import Table
 from strided.runtime.cache import BoundedCache
@@ -315,3 +315,8 @@ def distinct(ordered: Table) -> Table:
 def nearness(side: AxisMap) -> int:
     """The distance to the next index along an axis; infinite if nothing changes along it."""
     return abs(side.unit_stride) or 1 << 62
+
+
+def farthest_first(axes: Sequence[Axis], side: int) -> list[int]:
+    """The places of axes, those first that go far on a side (1 source, 2 target)."""
+    return sorted(range(len(axes)), key=lambda k: -nearness(side_of(axes[k], side)))

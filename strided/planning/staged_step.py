@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from strided.planning.block_stages import in_words, kept_of, stages_of
 from strided.planning.boxes import Box, Spans, room_of
 from strided.planning.nest_step import NestStep
-from strided.planning.offset_tables import TaskRanges, nearness, task_ranges_of
+from strided.planning.offset_tables import TaskRanges, farthest_first, task_ranges_of
 from strided.planning.staging_blocks import StagingLayout
 from strided.planning.vector_step import VectorStep
 from strided.wording import counted
@@ -66,7 +66,7 @@ class StagedCopy:
     def tasks(self) -> Iterator[TaskRanges]:
         """Tasks for threads to share, one block each."""
         axes = self.box.axes
-        order = sorted(range(len(axes)), key=lambda k: -nearness(axes[k].target))
+        order = farthest_first(axes, 2)
         # An axis that fits a block is not cut, wherever its tiles begin.
         periods = [1 if n == axis.extent else n for n, axis in zip(self.lengths, axes, strict=True)]
         return task_ranges_of(axes, order, self.lengths, periods)

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from strided.planning.block_stages import Stage, kept_of, stages_of
 from strided.planning.boxes import WORD_BITS, Box, side_of, split
 from strided.planning.cost_model import FAR_WORDS, HALF_BLOCKS, NO_GAPS, cost_of_fetched, cost_of_passes
-from strided.planning.offset_tables import AxisRange, TaskRanges, nearness, phase_of, word_multiple
+from strided.planning.offset_tables import AxisRange, TaskRanges, farthest_first, nearness, phase_of, word_multiple
 from strided.planning.select_kernel import Matched
 from strided.planning.staged_step import StagedCopy
 from strided.planning.staging_blocks import Near, StagingLayout, block_lengths, near_axes, run_on
@@ -58,13 +58,11 @@ def staged_copy_of(
         rows = near[side].rows
         if rows and box.axes[rows[0]].extent <= WORD_BITS // width and width in widths:
             # Words as they are, in the order of the other side: taken apart there, they make its long runs.
-            far = [-nearness(side_of(axis, 2 - side)) for axis in box.axes]
-            order = sorted(range(len(far)), key=lambda k: (k == rows[0], far[k]))
-            staging.append(StagingLayout(width, tuple(order)))
+            others = (k for k in farthest_first(box.axes, 2 - side) if k != rows[0])
+            staging.append(StagingLayout(width, (*others, rows[0])))
         if keys and width < 8:
             # Short rows that begin inside of bytes follow each other in the block as they do on this side.
-            order = sorted(range(len(box.axes)), key=lambda k: -nearness(side_of(box.axes[k], side + 1)))
-            without_gaps.append(StagingLayout(8, tuple(order), 8))
+            without_gaps.append(StagingLayout(8, tuple(farthest_first(box.axes, side + 1)), 8))
     staging = list(dict.fromkeys([*staging, *without_gaps]))
     ways = (_candidate(box, bits, near, (layout,), whole_words) for layout in staging)
     found = [way for way in ways if way is not None]
@@ -164,8 +162,7 @@ def _ranges(lengths: Sequence[int]) -> TaskRanges:
 
 def _in_parts(box: Box, bits: tuple[int, int], near: Sequence[Near]) -> Candidate | None:
     """The copy by several kernels, each of which does a part of every block, or None if they leave something over."""
-    order = sorted(range(len(box.axes)), key=lambda k: -nearness(box.axes[k].target))
-    both = (StagingLayout(max(bits), tuple(order)),) * 2
+    both = (StagingLayout(max(bits), tuple(farthest_first(box.axes, 2))),) * 2
     lengths = block_lengths(box.axes, near, both, bits)
     parts = _ranges(lengths)
     (stage,) = stages_of(box, parts, (), bits, (-1, -1))

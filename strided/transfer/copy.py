@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache, partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -187,6 +187,15 @@ def _fitting_plan(source: Region, destination: Region) -> Plan:
     refuse_outside(source, plan.source_span, "source")
     refuse_outside(destination, plan.target_span, "destination")
     return plan
+
+
+def pattern_of(value: Any, bits: int) -> int:
+    """The bits of a value (a NumPy scalar, or an array of one element) in an element that has so many, for `fill`.
+
+    >>> hex(pattern_of(np.int8(-2), 4)), hex(pattern_of(np.float32(1), 32))
+    ('0xe', '0x3f800000')
+    """
+    return int.from_bytes(value.tobytes(), "little") & (1 << bits) - 1
 
 
 def fill(destination: Region, pattern: int, *, spare: int = 0) -> None:
