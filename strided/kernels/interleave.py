@@ -104,7 +104,7 @@ def rows(source, target, outer, rows, pieces, row_cuts, piece_cuts, streaming, s
                     move_run(t + pieces[p, 1], s + pieces[p, 0], pieces[p, 2])
         return
     tables = row_tables(outer, rows, pieces, row_cuts, piece_cuts)
-    drive(_load, spill_run, _anywhere, rows_alone, ZERO, (1, 1, 1), source, target, tables, streaming, scratch, 0)
+    drive(_load, spill_run, _anywhere, rows_alone, 1, (1, 1, 1), source, target, tables, streaming, scratch, 0)
 
 
 @kernel(*ARGUMENTS)
@@ -116,7 +116,7 @@ def deinterleave16(source, target, outer, rows, pieces, row_cuts, piece_cuts, st
     one_by_one = near(tables[1], ZERO, tables[2]) >= simd_bytes.reread()
     if not one_by_one and take_long(_unzip16, 2, 2, _LONG_ROW, source, target, tables, scratch, 0):
         return
-    drive(_fields16, spill_run, _skip, rows_alone, ZERO, (4, 2, 1), source, target, tables, ZERO + 1, scratch, 2)
+    drive(_fields16, spill_run, _skip, rows_alone, 2, (4, 2, 1), source, target, tables, ZERO + 1, scratch, 2)
 
 
 @kernel(*ARGUMENTS)
@@ -129,7 +129,7 @@ def deinterleave8(source, target, outer, rows, pieces, row_cuts, piece_cuts, str
     one_by_one = near(tables[1], ZERO, tables[2]) >= simd_bytes.reread() and begin_lines(target, *tables[:3])
     if not one_by_one and take_long(_unzip8, 4, 1, _LONG_ROW, source, target, tables, scratch, 0):
         return
-    drive(_fields8, spill_run, _skip, rows_alone, ZERO, (4, 1, 1), source, target, tables, ZERO + 1, scratch, 1)
+    drive(_fields8, spill_run, _skip, rows_alone, 4, (4, 1, 1), source, target, tables, ZERO + 1, scratch, 1)
 
 
 @kernel(*ARGUMENTS)

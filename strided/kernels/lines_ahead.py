@@ -97,14 +97,30 @@ def ask(s, end, step, shared, ahead):
     turn, 1 for others.
     """
     lead, pitch, _, dense = ahead
-    if shared == 1 and step > 128:
+    if shared == 1:
         for k in range(pitch):
             simd_bytes.prefetch(s + lead + 64 * k)
         return
-    lines = shared * step >> 6 if shared > 1 else 1
+    lines = shared * step >> 6
     for k in range(lines):
         own = 64 * k if dense > 1 else ((end >> 6) * lines + k & shared - 1) * pitch
         simd_bytes.prefetch(s * dense + lead + own)
+
+
+@part
+def lines_in_turn(step, sharing, count, member, is_first, is_last):
+    """Of the lines that make one of the target, those that a row asks for: the first one, and how many.
+
+    The rows of a word, `sharing` if all are there, read the same lines. The first of them asks for all lines if no
+    other words are among the `count` rows of a block, and, with registers of a line, if two share a word. Else each
+    asks for one, but a row alone for all, where these are more than the two that caches fetch at once.
+    """
+    lines = max(1, step >> 6)
+    if (sharing > 2 and count <= sharing) or (sharing == 2 and simd_bytes.has_long_registers()):
+        return ZERO, lines * is_first
+    if lines > 2 and is_first and is_last:
+        return ZERO, ZERO + lines
+    return member & lines - 1, ZERO + 1
 
 
 @part

@@ -28,6 +28,7 @@ from strided.kernels.lines_ahead import (
     gap_behind,
     have_gaps,
     lead_of,
+    lines_in_turn,
     next_block,
 )
 
@@ -41,8 +42,8 @@ def drive(fetch, spill, aim, block, known, widths, source, target, tables, strea
 
     `fetch` makes one line of the target, `spill` moves what a fetch reads to where it may read more, `aim` tells how to
     fetch a given row. `widths` are the bytes of a lane in a row of the source, those in the target, and the rows that
-    share a lane of the target. `block` copies the pieces of a block of rows: `rows_alone`, or, where rows share lanes,
-    what `shared_rows` makes of what it has `known`.
+    share a lane of the target. `block` copies the pieces of a block of rows: `rows_alone`, for which the rows that
+    share a word of the source are `known`, or, where rows share lanes, what `shared_rows` makes of what it has `known`.
     """
     outer, rows, pieces, row_cuts, piece_cuts = tables
     s_lane, t_lane, shared = widths
@@ -100,10 +101,10 @@ def rows_alone(fetch, spill, aim, fixed, origin, chosen, cut, lead, later, ends,
         place = origin[0] + rows[i, 0], origin[1] + rows[i, 1]
         member = rows[i, 2]
         how = aim(member, ZERO, options), ends[0], ends[1] - step
-        # Rows that share words of the source ask for different ones of their lines; those alone in them for all, where
-        # these are more than the two that caches fetch at once.
-        lines = step >> 6 if step > 128 and rows[min(i + 1, last - 1), 2] == member else ZERO + 1
-        ahead = lead[0] + (member & max(1, step >> 6) - 1) * 64 * (lines == 1), lines, lead[1], ZERO + 1
+        is_first = i == chosen[1] or rows[i - 1, 0] != rows[i, 0]
+        is_last = i + 1 == last or rows[i + 1, 0] != rows[i, 0]
+        first, lines = lines_in_turn(step, known, last - chosen[1], member, is_first, is_last)
+        ahead = lead[0] + 64 * first, lines, lead[1], ZERO + 1
         if asks:
             ask_for_end(origin[1], rows, i + ROWS_AHEAD, later)
         line = copy_row(fetch, spill, fixed, place, cut, how, ahead, line)

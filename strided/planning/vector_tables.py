@@ -150,9 +150,11 @@ def _block(step: VectorStep) -> tuple[int, int]:
         return step.rows, 0
     rows = max(step.rows, tile_period_of(row._replace(target=_STILL)))
     tile_bytes = lane.source.unit * lane.source.unit_stride * rows // step.rows
-    # Words that rows share are read once for each: a page of them is best, unless rows then end in broken lines.
-    page = step.rows > 1 and tile_bytes < PAGE_BYTES and not stride_of(row.target) % LINE_BYTES
-    lanes = max(1, (PAGE_BYTES if page else limits.current.tiled_block_bytes) // tile_bytes) * lane.source.unit
+    # Words that rows share are read once for each: a page of them is best, two if these rows are more than two, unless
+    # rows then end in broken lines.
+    paged = step.rows > 1 and tile_bytes < PAGE_BYTES and not stride_of(row.target) % LINE_BYTES
+    block_bytes = PAGE_BYTES * min(2, step.rows // 2) if paged else limits.current.tiled_block_bytes
+    lanes = max(1, block_bytes // tile_bytes) * lane.source.unit
     return rows, (0 if lane.extent <= lanes else lanes)
 
 
