@@ -273,9 +273,17 @@ def block_limits(axis: Axis, start: int, stop: int, block: int) -> Table:
     return np.concatenate([[start], np.arange(first, stop, block), [stop]]).astype(np.int64) - start
 
 
-def pieces_of(axis: Axis, start: int, stop: int) -> Table:
-    """(source offset, target offset, length) of the pieces of a range of an axis."""
+def piece_ends(axis: Axis, start: int, stop: int, block: int = 0) -> Table:
+    """The ends of the pieces of a range of an axis, cut where blocks of `block` indices end, too, if that is not 0."""
     ends = cuts(start, stop, (*axis.source.radix_maps, *axis.target.radix_maps))
+    if not block:
+        return ends
+    return distinct(np.sort(np.concatenate([ends, start + block_limits(axis, start, stop, block)])))
+
+
+def pieces_of(axis: Axis, start: int, stop: int, block: int = 0) -> Table:
+    """(source offset, target offset, length) of the pieces of a range of an axis, cut as `piece_ends` says."""
+    ends = piece_ends(axis, start, stop, block)
     heads = ends[:-1]
     return np.stack([axis.source.offsets_at(heads), axis.target.offsets_at(heads), np.diff(ends)], axis=1)
 

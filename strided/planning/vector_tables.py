@@ -20,9 +20,9 @@ from strided.planning.offset_tables import (
     Tables,
     TaskRanges,
     block_limits,
-    cuts,
     distinct,
     groups_of,
+    piece_ends,
     pieces_of,
     source_offsets,
     source_runs,
@@ -109,7 +109,7 @@ def _groups(step: VectorStep, axis: Axis, start: int, stop: int) -> Table:
 
 def _pieces(step: VectorStep, axis: Axis, start: int, stop: int) -> Table:
     """(source offset, target offset, length) of pieces, in lanes, but in bytes for `rows` and `exchange`."""
-    table = pieces_of(axis, start, stop)
+    table = pieces_of(axis, start, stop, _cut(step))
     if step.kernel == "rows" or step.is_exchange:
         table[:, 2] *= step.bits // 8
     return table
@@ -147,15 +147,32 @@ def _block(step: VectorStep) -> tuple[int, int]:
         tiles = PAGE_BYTES * 8 // (rows * lane.target.unit * step.bits) if rows == step.rows else 1
         return rows, max(1, tiles) * lane.target.unit
     if not lane.source.unit:
-        return step.rows, 0
+        return step.rows, _cut(step)
     rows = max(step.rows, tile_period_of(row._replace(target=_STILL)))
     tile_bytes = lane.source.unit * lane.source.unit_stride * rows // step.rows
-    # Words that rows share are read once for each: a page of them is best, two if these rows are more than two, unless
-    # rows then end in broken lines.
-    paged = step.rows > 1 and tile_bytes < PAGE_BYTES and not stride_of(row.target) % LINE_BYTES
-    block_bytes = PAGE_BYTES * min(2, step.rows // 2) if paged else limits.current.tiled_block_bytes
+    # Words that rows share are read once for each: small blocks are best, unless rows then end in broken lines.
+    is_small = step.rows > 1 and tile_bytes < PAGE_BYTES and not stride_of(row.target) % LINE_BYTES
+    block_bytes = _word_block_bytes(step) if is_small else limits.current.tiled_block_bytes
     lanes = max(1, block_bytes // tile_bytes) * lane.source.unit
     return rows, (0 if lane.extent <= lanes else lanes)
+
+
+def _cut(step: VectorStep) -> int:
+    """Lanes into which pieces are cut that are read once for each of the rows that share their words; 0 for any.
+
+    Where tiles are one row of words, a row of the array is a single piece. Of longer ones than the first-level cache
+    keeps, the next row would find nothing there.
+    """
+    lane = step.axes[step.lane]
+    if step.interleaved != 1 or lane.source.unit or lane.target.unit or step.kind.form is not Form.BLOCKS:
+        return 0
+    lanes = _word_block_bytes(step) * 8 // WORD_BITS
+    return lanes if lane.extent > 2 * lanes else 0
+
+
+def _word_block_bytes(step: VectorStep) -> int:
+    """Bytes of the words of a block that several rows are taken from: a page, two for more than two rows."""
+    return PAGE_BYTES * min(2, step.rows // 2)
 
 
 def _row_cuts(step: VectorStep, axis: Axis, start: int, stop: int) -> Table:
@@ -165,8 +182,8 @@ def _row_cuts(step: VectorStep, axis: Axis, start: int, stop: int) -> Table:
 
 def _piece_cuts(step: VectorStep, axis: Axis, start: int, stop: int) -> Table:
     """The limits of blocks of pieces, which are whole pieces."""
-    pieces = cuts(start, stop, (*axis.source.radix_maps, *axis.target.radix_maps)) - start
-    return distinct(np.searchsorted(pieces, block_limits(axis, start, stop, _block(step)[1])))
+    ends = piece_ends(axis, start, stop, _cut(step)) - start
+    return distinct(np.searchsorted(ends, block_limits(axis, start, stop, _block(step)[1])))
 
 
 def _ends(count: int) -> Table:

@@ -1018,6 +1018,24 @@ def test_any_fill(data: st.DataObject, bits: int) -> None:
     np.testing.assert_array_equal(target.memory, np.packbits(wanted, bitorder="little"))
 
 
+@pytest.mark.parametrize("key", [np.s_[:, :], np.s_[1:-1, 77:-3], np.s_[2:3, 5:]], ids=str)
+@pytest.mark.parametrize(
+    ("bits", "tile", "rows"),
+    [(16, "(2,1)", 2), (8, "(4,1)", 4), (4, "(8,1)", 8), (2, "(16,1)", 16), (1, "(32,1)", 32)],
+)
+def test_rows_of_tiles_of_one_row_of_words_are_read_in_parts(bits: int, tile: str, rows: int, key: Any) -> None:
+    """They are single pieces, too long for the cache to keep them for the next row."""
+    map_ = map_of(f"f32[{2 * rows + 1},4999]{{1,0:T({rows},128){tile}}}")
+    for axis, (part, n) in enumerate(zip(key, map_.shape, strict=True)):
+        start, stop, _ = part.indices(n)
+        map_ = map_.sliced(axis, start, 1, stop - start)
+    kernel = f"deinterleave{bits}" if bits >= 8 else "deinterleave_bits"
+    wide = max(8, bits)
+    for phase in (0, 5):
+        source, target = Guarded(map_, bits, seed=1), Guarded(row_major(map_.shape), wide, seed=2, phase=phase)
+        check_both(source, target, kernel)
+
+
 @pytest.mark.parametrize("start", range(8))
 @pytest.mark.parametrize("count", [4, 8, 9])
 def test_no_block_touches_more_than_its_plan_says(start: int, count: int, replace: Callable[..., None]) -> None:
