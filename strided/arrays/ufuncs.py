@@ -275,9 +275,8 @@ class _BlockedCall(NamedTuple):
     errors: list[Exception]
 
     def compute(self, box: Box) -> None:
-        """Compute one block: in the array's axes, or with an axis for every digit if rows are long runs."""
-        digits = blocks.digits_of(self.leader, box)
-        shape = digits[0].shape if digits is not None and digits[0].ndim - 1 in blocks.long_runs(digits[0]) else None
+        """Compute one block: in the array's axes, or with an axis for every digit if that is fast in place."""
+        shape = self._shape_in_place(box)
         values = [x.values(box, shape) if isinstance(x, _Operand) else x for x in self.operands]
         chosen = None if self.mask is None else self.mask.values(box, shape)
         if chosen is not None and not chosen.any():
@@ -294,13 +293,42 @@ class _BlockedCall(NamedTuple):
         for target in targets:
             target.write(chosen)
 
+    def _shape_in_place(self, box: Box) -> tuple[int, ...] | None:
+        """The shape with an axis for every digit, if rows are long runs, or any runs are that lie alike in all arrays.
+
+        NumPy goes through arrays that lie alike in the order of their memory, whatever the order of their axes.
+        """
+        digits = blocks.digits_of(self.leader, box)
+        if digits is None:
+            return None
+        values = digits[0]
+        runs = blocks.long_runs(values)
+        if values.ndim - 1 in runs:
+            return values.shape
+        operands = [x for x in (*self.operands, self.mask) if isinstance(x, _Operand)]
+        alike = all(_lies_as(values, r, box) for r in self.results) if runs else False
+        return values.shape if alike and all(x.lies_as(values, box) for x in operands) else None
+
+
+def _lies_as(values: Array, x: Any, box: Box) -> bool:
+    """Whether a block of an array has the digits of another one, with the same elements from one to the next."""
+    digits = blocks.digits_of(x, box) if isinstance(x, ArrayBase) else None
+    if digits is None or digits[0].shape != values.shape:
+        return False
+    return [k // x.itemsize for k in digits[0].strides] == [k // values.itemsize for k in values.strides]
+
 
 class _Operand:
     """An operand that is broadcast to a shape, block by block."""
 
     def __init__(self, x: Any, shape: tuple[int, ...]) -> None:
         self._view = x._with_map(x._map.broadcast_to(shape)) if isinstance(x, ArrayBase) else None
+        self._is_single = not np.ndim(x)
         self._read = blocks.reader_of(x, shape)
+
+    def lies_as(self, values: Array, box: Box) -> bool:
+        """Whether a block lies as `values` do, or is one element for all."""
+        return self._is_single or _lies_as(values, self._view, box)
 
     def values(self, box: Box, shape: tuple[int, ...] | None) -> Array:
         """The values in a block, in the given shape of its digits."""

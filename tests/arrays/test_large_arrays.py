@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import strided as sd
+from strided.arrays import blocks
 from tests import namespace
 from tests.checks import same_outcome, same_values
 
@@ -225,3 +226,36 @@ def test_in_place_in_windows(layout: str) -> None:
             part += 1
             np.multiply(part, 3, out=part, where=np.asarray(part) > 0)
     same_values(np.asarray(a), x)
+
+
+@pytest.mark.parametrize("layout", ["{0,1:T(2,16)}", "{1,0:T(2,16)}", "{0,1:T(8,32)(2,1)}"])
+def test_arrays_that_lie_alike_are_computed_where_they_lie(layout: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(blocks, "BLOCK_BYTES", 1 << 12)
+    values = np.random.default_rng(1).integers(-100, 100, (64, 96))
+    arrays = [values.astype(np.int32), values.T.reshape(64, 96).astype(np.int16), values % 3 == 0]
+    mine = [sd.LayoutArray.from_numpy(x, layout) for x in arrays]
+
+    def all_of(a: Any, b: Any, mask: Any) -> None:
+        np.add(a, 1, out=a)
+        np.multiply(a, b, out=a)
+        np.subtract(a, np.int32(7), out=a, where=mask)
+        np.negative(b, out=b)
+        a[:32] -= b[32:]
+        np.greater(a, b, out=mask)
+
+    def not_alike(a: Any, b: Any, mask: Any) -> None:
+        np.add(a, values, out=a, casting="unsafe")
+        a += a[0]
+        np.add(a[1:], b[:-1], out=a[1:], where=mask[1:])
+
+    all_of(*arrays)
+    with monkeypatch.context() as patch:
+        if layout != "{0,1:T(8,32)(2,1)}":  # whose runs are short
+            patch.setattr(blocks.transfer, "copy", None)
+        all_of(*mine)
+    for array, own in zip(arrays, mine, strict=True):
+        same_values(np.asarray(own), array)
+    not_alike(*arrays)
+    not_alike(*mine)
+    for array, own in zip(arrays, mine, strict=True):
+        same_values(np.asarray(own), array)
