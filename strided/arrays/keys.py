@@ -199,8 +199,15 @@ def _bound(entry: Any, axis: int, shape: tuple[int, ...], key: Any) -> list[Item
         # In NumPy, a mask without entries along an axis fits any size of it.
         if not all(m in (0, n) for m, n in zip(entry.shape, shape[axis : axis + entry.ndim], strict=True)):
             refuse(shape, key)
-        return list(entry.nonzero())
+        return list(_places(entry))
     return [entry]
+
+
+def _places(mask: npt.NDArray[np.bool_]) -> tuple[npt.NDArray[np.intp], ...]:
+    """What ``mask.nonzero()`` gives: NumPy looks at one axis without a step many times as fast as at several."""
+    if mask.ndim < 2 or not mask.size or not mask.flags.c_contiguous:
+        return mask.nonzero()
+    return np.unravel_index(np.flatnonzero(mask), mask.shape)
 
 
 def _checked(items: list[Item], shape: tuple[int, ...], key: Any) -> tuple[list[Item], tuple[int, ...]]:

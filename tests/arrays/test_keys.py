@@ -264,3 +264,12 @@ def test_kinds_of_keys(key: Any, kind: type) -> None:
     if isinstance(checked, Outer):
         assert np.array_equal(source.offset_of(checked.arrays), np.arange(6).reshape(2, 3)[key])
         assert checked.is_mask == (kind is Mask)
+
+
+@pytest.mark.parametrize("shape", [(7,), (3, 5), (4, 3, 5), (0, 5), (4, 0), ()], ids=str)
+def test_masks_lie_anyhow(shape: tuple[int, ...]) -> None:
+    plain = np.random.default_rng(0).random(shape) < 0.4
+    spaced = np.repeat(plain, 2, axis=-1)[..., ::2] if shape else plain
+    for mask in (plain, np.asfortranarray(plain), spaced, np.broadcast_to(np.bool_(True), shape), np.zeros_like(plain)):
+        check_key((*shape, 2), np.asarray(mask))
+        check_key((3, *shape), (slice(1, None), np.asarray(mask)))
