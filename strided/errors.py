@@ -76,12 +76,36 @@ class BufferSizeError(StridedError, ValueError):
     ----------
     actual, needed : int or None
         Sizes in bytes.
+    found_format : str or None
+        The format of files as which the buffer begins, where this explains its size: ``"a .npy file"``.
+    packed_bits : int or None
+        Bits of an element with which `actual` would be the size, where this explains it: of packed elements.
     """
 
-    def __init__(self, message: str, *, actual: int | None = None, needed: int | None = None) -> None:
+    def __init__(
+        self,
+        message: str,
+        *,
+        actual: int | None = None,
+        needed: int | None = None,
+        found_format: str | None = None,
+        packed_bits: int | None = None,
+    ) -> None:
         super().__init__(message)
         self.actual: int | None = actual
         self.needed: int | None = needed
+        self.found_format: str | None = found_format
+        self.packed_bits: int | None = packed_bits
+
+    def with_message(self, message: str) -> BufferSizeError:
+        """The same in other words, such as those that name the file.
+
+        >>> BufferSizeError("too short", actual=3, needed=4).with_message("x.bin: too short").actual
+        3
+        """
+        again = type(self)(message)
+        vars(again).update(vars(self))
+        return again
 
 
 class DumpError(StridedError, ValueError):

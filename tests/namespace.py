@@ -367,8 +367,8 @@ def groups() -> dict[str, list[str]]:
         "views": set(dispatch.VIEWS),
         "questions": set(dispatch.QUESTIONS),
         "streams": set(reductions.IMPLEMENTATIONS),
-        "in part": set(dispatch.IN_PART) - dispatch.WRITING,
-        "writes": dispatch.WRITING,
+        "in part": set(dispatch.IN_PART) - set(dispatch.INPLACE_FUNCTIONS),
+        "writes": set(dispatch.INPLACE_FUNCTIONS),
     }
     found: dict[str, list[str]] = {kind: [] for kind in kinds}
     found["converted"] = []

@@ -1,4 +1,8 @@
-"""A layout taken apart: its sizes, the way from an index to an offset and back, and where its padding lies."""
+"""A layout taken apart: its sizes, the way from an index to an offset and back, and where its padding lies.
+
+*Expanded* dimensions are what tiles make of the dimensions of an array. In `memory`, expansion is XLA's word for
+something else: how many times its size without padding a buffer takes.
+"""
 
 from __future__ import annotations
 

@@ -17,9 +17,9 @@ from numpy.lib.stride_tricks import as_strided
 
 from strided.arrays import blocks, deferral, overlap, reductions, wide_sums
 from strided.arrays.arguments import Arguments, is_writeable, with_each
-from strided.arrays.array_writes import WRITES
 from strided.arrays.base import ArrayBase
 from strided.arrays.formatting import corners, needs_line
+from strided.arrays.inplace_functions import INPLACE_FUNCTIONS
 
 Function = Callable[..., Any]
 
@@ -50,7 +50,7 @@ def call(function: Function, types: tuple[type, ...], args: tuple[Any, ...], kwa
 
 def _converted(function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """The function called with converted arrays; what it writes to one goes back to the buffer."""
-    if function in WRITING:
+    if function in INPLACE_FUNCTIONS:
         first, rest, options = _first(function, args, kwargs)
         if isinstance(first, ArrayBase) and not first.flags.writeable:
             return function(first.stand_in(), *rest, **options)  # refused, whatever its values
@@ -58,10 +58,10 @@ def _converted(function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]
     if _is_read_only(out):
         # Refused, whatever the values: nothing need be converted for it.
         function(*with_each(args, ArrayBase.stand_in), **with_each(kwargs, ArrayBase.stand_in))
-    writes = function in WRITING or out is not None
+    writes = function in INPLACE_FUNCTIONS or out is not None
     calls_back = any(map(_is_function, (*args, *kwargs.values())))
     # What a callback wrote to a copy would be lost, so it gets read-only ones.
-    in_part = function in WRITING or function is np.nan_to_num
+    in_part = function in INPLACE_FUNCTIONS or function is np.nan_to_num
     operands = Arguments(
         args, kwargs, may_write=lambda x: writes or not calls_back or x.is_strided, in_part=in_part and out is None
     )
@@ -73,7 +73,7 @@ def _converted(function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]
     except BaseException:
         operands.mark_dirty()
         # What was written before an error stays, as in NumPy.
-        given = _first(function, args, kwargs)[0] if function in WRITING else None
+        given = _first(function, args, kwargs)[0] if function in INPLACE_FUNCTIONS else None
         operands.write_back(*filter(is_writeable, (given, out)))
         raise
     operands.mark_dirty(result)
@@ -81,7 +81,7 @@ def _converted(function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]
     written = [*(out if isinstance(out, tuple) else [out])]
     if returned is not result:
         written.append(returned)  # perhaps an `out` given by position, to a function whose signature is not known
-    if function in WRITING or (function is np.nan_to_num and False in (*args[1:2], kwargs.get("copy"))):
+    if function in INPLACE_FUNCTIONS or (function is np.nan_to_num and False in (*args[1:2], kwargs.get("copy"))):
         written.append(_first(function, args, kwargs)[0])
     operands.write_back(*filter(is_writeable, written))
     operands.protect(returned)
@@ -361,14 +361,11 @@ IN_PART: dict[Function, Function] = {
 }
 
 
-#: Functions that write to their first argument: where they are not carried out here, it is converted, and goes back.
-WRITING = set(WRITES)
-
-_OWN = {**VIEWS, **QUESTIONS, **IN_PART, **WRITES}
+_OWN = {**VIEWS, **QUESTIONS, **IN_PART, **INPLACE_FUNCTIONS}
 
 #: Functions that take several arrays in a layout unconverted.
 _OF_SEVERAL = {
-    *WRITING,
+    *INPLACE_FUNCTIONS,
     np.allclose,
     np.array_equal,
     np.atleast_1d,

@@ -76,21 +76,21 @@ def extent(
     prefix, needed, have = prefix_bytes(spec), spec.buffer_byte_size, size - offset
     if not 0 <= offset <= size:
         raise BufferSizeError(f"{where}offset {offset} is outside a buffer of {size} bytes", actual=size)
+    message = f"{where}{spec} takes {needed} bytes, but the buffer has {have}"
     if have != needed and not (offset or allow_excess) and (found := format_of(head, size)) is not None:
-        message = (
-            f"{spec} takes {needed} bytes, but the buffer has {have} and begins as {found.name} does: {found.advice}"
-        )
+        message += f" and begins as {found.name} does: {found.advice}"
         message += ". allow_excess=True takes the bytes as they are" if have > needed else ""
-    elif have < needed:
-        message = _too_short(spec, have, needed, prefix)
-    elif have > needed and not (offset or allow_excess or _is_explained(spec, have, needed, prefix)):
-        message = (
-            f"{spec} takes {needed} bytes, but the buffer has {have}: {have - needed} too many for padding. "
+        raise BufferSizeError(message, actual=have, needed=needed, found_format=found.name)
+    if have < needed:
+        message += f" (M({prefix}) puts {prefix} bytes of metadata in front of the data)" if prefix else ""
+        raise _too_short(message, spec, have, needed, prefix)
+    if have > needed and not (offset or allow_excess or _is_explained(spec, have, needed, prefix)):
+        message += (
+            f": {have - needed} too many for padding. "
             "Check the shape; give an offset if the array lies inside a larger buffer, or allow_excess=True"
         )
-    else:
-        return offset + prefix, offset + needed
-    raise BufferSizeError(where + message, actual=have, needed=needed)
+        raise BufferSizeError(message, actual=have, needed=needed)
+    return offset + prefix, offset + needed
 
 
 def _is_explained(spec: BufferSpec, have: int, needed: int, prefix: int) -> bool:
@@ -101,10 +101,9 @@ def _is_explained(spec: BufferSpec, have: int, needed: int, prefix: int) -> bool
     return spec.element_bits < 8 and have == prefix + spec.slots
 
 
-def _too_short(spec: BufferSpec, have: int, needed: int, prefix: int) -> str:
-    message = f"{spec} takes {needed} bytes, but the buffer has {have}"
-    if prefix:
-        message += f" (M({prefix}) puts {prefix} bytes of metadata in front of the data)"
+def _too_short(message: str, spec: BufferSpec, have: int, needed: int, prefix: int) -> BufferSizeError:
+    """The error for a buffer that is too short: `message`, and what may explain the size that it has."""
+    packed = None
     if isinstance(spec, Shape) and needed - prefix > spec.byte_size:
         message += (
             f". XLA allocates {spec.byte_size} bytes for it, counting by the first tile alone, "
@@ -114,17 +113,17 @@ def _too_short(spec: BufferSpec, have: int, needed: int, prefix: int) -> str:
         message += f". They are all that is missing: leave M({prefix}) out"
     elif have == -(-math.prod(spec.dimensions) * spec.element_bits // 8):
         message += ". That is the size without padding: the data are row-major, or of another layout without tiles"
-    elif packed := _packed_bits(spec, have - prefix):
+    elif (packed := _packed_bits(spec, have - prefix)) is not None:
         message += f". That is the size of packed elements: write E({packed}) into the layout"
-    return message
+    return BufferSizeError(message, actual=have, needed=needed, packed_bits=packed)
 
 
-def _packed_bits(spec: BufferSpec, have: int) -> int:
-    """The bits of an element for `have` to be the size of the same shape with packed elements; 0 if there are none."""
+def _packed_bits(spec: BufferSpec, have: int) -> int | None:
+    """The bits of an element for `have` to be the size of the same shape with packed elements, if it ever is."""
     if not isinstance(spec, Shape) or spec.layout is None:
-        return 0
+        return None
     kind = element_type(spec.element_type)
     if kind.bits not in (1, 2, 4) or kind.bits >= spec.element_bits:
-        return 0
+        return None
     packed = spec.with_layout(replace(spec.layout, element_size_in_bits=kind.bits))
-    return kind.bits if have == packed.buffer_byte_size - prefix_bytes(packed) else 0
+    return kind.bits if have == packed.buffer_byte_size - prefix_bytes(packed) else None

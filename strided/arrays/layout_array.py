@@ -244,7 +244,6 @@ def map_array(
     try:
         array = LayoutArray(file.content, parsed, offset=offset, bitorder=bitorder, allow_excess=allow_excess)
     except BufferSizeError as error:
-        message = f"{visible(os.fsdecode(path))}: {error}"
-        raise BufferSizeError(message, actual=error.actual, needed=error.needed) from None
+        raise error.with_message(f"{visible(os.fsdecode(path))}: {error}") from None
     array._memory.file = file
     return array

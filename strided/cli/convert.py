@@ -15,7 +15,7 @@ import click
 import numpy as np
 
 from strided import inspect
-from strided.cli.operands import STANDARD, Reading, ending, refuse_standard_output, shaped, statuses
+from strided.cli.operands import STANDARD, Reading, shaped
 from strided.cli.options import (
     INDEX_HELP,
     SHAPE_HELP,
@@ -29,11 +29,13 @@ from strided.cli.options import (
     offset,
     progress,
 )
+from strided.cli.targets import refuse_standard_output, statuses
 from strided.errors import UnsupportedError
 from strided.escape import visible
 from strided.files.atomic import COPY_BYTES, naming_in_write_errors
 from strided.files.scratch import scratch_file
 from strided.io import convert_file
+from strided.io.containers import ending_of
 from strided.io.write_values import write_array
 from strided.layout import Layout
 from strided.layout.element_types import element_type as element_type_named
@@ -82,7 +84,7 @@ def convert(
         arrays = _arrays(sources, Reading(offset, bitorder, kind, allow_excess, stack))
         if index is not None:
             arrays = {key: _part(array, inspect.parse_index(index)) for key, array in arrays.items()}
-        if len(arrays) > 1 and (name is not None or ending(out) not in convert_file.CONTAINERS):
+        if len(arrays) > 1 and (name is not None or ending_of(out) not in convert_file.CONTAINERS):
             raise click.UsageError(
                 f"{len(arrays)} arrays: name one of them, or write them to a .npz, .safetensors or .zarr"
             )
@@ -90,7 +92,7 @@ def convert(
             _check_cast(arrays.values(), element_type)
         only = next(iter(arrays.values()))
         arrays = arrays if name is None else {name: only}
-        if wanted is None and ending(out) not in (".npy", *convert_file.CONTAINERS):
+        if wanted is None and ending_of(out) not in (".npy", *convert_file.CONTAINERS):
             wanted = Layout(descending(len(only.shape)))
         with progress(sum(array.size for array in arrays.values()), "converting") as advance:
             if out == STANDARD:
@@ -124,17 +126,17 @@ def _check_target(sources: Sequence[str], out: str, layout: str | None, force: b
             raise click.UsageError("standard output is a terminal: bytes go to a file, or into a pipe")
         return
     refuse_standard_output(out)
-    if os.path.isdir(out) and ending(out) != ".zarr":
+    if os.path.isdir(out) and ending_of(out) != ".zarr":
         raise click.UsageError(f"{out} is a folder: name a file in it, as in {os.path.join(out, 'x.npy')}")
-    if layout is not None and ending(out) in (".npy", ".npz"):
+    if layout is not None and ending_of(out) in (".npy", ".npz"):
         raise click.UsageError(
-            f"{ending(out)} files are row-major: leave --to out, or choose another name for raw bytes"
+            f"{ending_of(out)} files are row-major: leave --to out, or choose another name for raw bytes"
         )
     known = (".npy", *convert_file.CONTAINERS, *_RAW_ENDINGS)
-    if layout is None and ending(out) not in known:
+    if layout is None and ending_of(out) not in known:
         convert_file.refuse_name(out, layout)
         file, _, name = out.rpartition(":")
-        if ending(file) == ".npy":
+        if ending_of(file) == ".npy":
             raise click.UsageError(f"{file} holds one array, which has no name: leave ':{name}' out")
         raise click.UsageError(
             f"{out}: the ending does not say what to write; end it in .npy, .npz, .safetensors, .zarr or .bin, "
@@ -202,9 +204,9 @@ def _written(
     shapes = {name: convert_file.result_shape(array, layout, element_type) for name, array in arrays.items()}
     first, shape = next(iter(shapes.items()))
     values = f"{shape.dtype.name}{list(shape.dimensions)}" if layout is None else str(shape)
-    if ending(out) == ".zarr" and len(shapes) == 1 and name is None:
+    if ending_of(out) == ".zarr" and len(shapes) == 1 and name is None:
         return f"{values}\nread it with strided.open({out!r}), or zarr.open({out!r})"
-    if ending(out) in convert_file.CONTAINERS:
+    if ending_of(out) in convert_file.CONTAINERS:
         what = values if len(shapes) == 1 else f"{len(shapes)} arrays"
         return f"{what}\nread {'it' if len(shapes) == 1 else 'one'} with strided.open({f'{out}:{first}'!r})"
     if layout is None and not is_builtin(shape.dtype):

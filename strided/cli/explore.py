@@ -12,7 +12,7 @@ import click
 
 import strided
 from strided.cli.diff import pair_of
-from strided.cli.operands import STANDARD, Reading, check_target, is_dump_folder, only_array_of, with_layout
+from strided.cli.operands import STANDARD, Reading, is_dump_folder, only_array_of, with_layout
 from strided.cli.options import (
     SHAPE_HELP,
     SOURCE_HELP,
@@ -28,6 +28,7 @@ from strided.cli.options import (
     ulp,
 )
 from strided.cli.programs import program_named
+from strided.cli.targets import check_target
 from strided.errors import DumpError
 from strided.escape import visible
 from strided.io.containers import split_name

@@ -17,7 +17,6 @@ from strided.cli.operands import (
     Reading,
     array_of,
     bytes_of,
-    ending,
     is_npy,
     mapped,
     open_operand,
@@ -26,7 +25,7 @@ from strided.cli.operands import (
 )
 from strided.cli.options import SOURCE_HELP, allow_excess, as_json, file_names, kind, offset, progress, width
 from strided.files.scratch import scratch_file
-from strided.io.containers import chosen, open_container
+from strided.io.containers import chosen, ending_of, open_container
 from strided.io.file_array import FileArray, NoShapeError, expanded, open_file
 
 _KNOWN_HELP = (
@@ -80,7 +79,7 @@ def identify(
 
 def _values(name: str, reading: Reading) -> Any:
     """What the values should be."""
-    if ending(name) == ".npy":
+    if ending_of(name) == ".npy":
         return load_npy(name, mmap_mode="r")
     try:
         return np.asarray(mapped(array_of([name], reading)[0]))

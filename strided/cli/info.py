@@ -11,9 +11,10 @@ from typing import Any
 import click
 
 from strided import inspect
-from strided.cli.operands import STANDARD, check_target
+from strided.cli.operands import STANDARD
 from strided.cli.options import SHAPE_HELP, as_json, file_names, force, width
 from strided.cli.pictures import write_svg
+from strided.cli.targets import check_target
 from strided.diagnosis.window import window
 from strided.escape import visible
 from strided.io.containers import split_name

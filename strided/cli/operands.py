@@ -18,11 +18,10 @@ import click
 import strided
 from strided.arrays.layout_array import LayoutArray
 from strided.errors import BufferSizeError, StridedError, UnsupportedError
-from strided.files.atomic import refuse_same
 from strided.files.magic import HEAD_BYTES, NPY_MAGIC, Format, format_of
 from strided.files.regular import is_seekable, refuse_irregular
 from strided.io import file_array
-from strided.io.containers import chosen, hint, name_of, open_container, split_name
+from strided.io.containers import chosen, ending_of, hint, name_of, open_container, split_name
 from strided.io.zarr_store import ZarrArray, ZarrStore, is_zarr
 from strided.layout import AnyShape
 from strided.layout.parser import array_shape, is_shape
@@ -170,17 +169,17 @@ class Reading:
             raise click.UsageError(f"{error}{advice}") from None
         except UnsupportedError:
             # .npy files may hold types that XLA lacks.
-            if shape is not None or ending(label) != ".npy" or (array := strided.load_npy(label)).dtype.kind == "V":
+            if shape is not None or ending_of(label) != ".npy" or (array := strided.load_npy(label)).dtype.kind == "V":
                 raise
         return Opened(label, {name: array}, name)
 
 
 def _advice(error: BufferSizeError) -> str:
     """What to try with bytes that do not have a shape's size."""
-    if not error.actual or not error.needed or "begins as" in str(error):
+    if not error.actual or not error.needed or error.found_format is not None:
         return ""
     factor = max(error.actual, error.needed) / min(error.actual, error.needed)
-    may_be_type = factor in (2, 4, 8) and "packed elements" not in str(error)
+    may_be_type = factor in (2, 4, 8) and error.packed_bits is None
     types = f"; sizes that differ by a factor of {factor:g} may be those of two element types" * may_be_type
     return f"{types}; 'strided identify' looks for layouts that fit"
 
@@ -256,47 +255,6 @@ def refuse_empty(path: str) -> None:
 
     if os.path.isfile(path) and not open_head(path, 1):
         raise click.UsageError(f"{path} is empty")
-
-
-def ending(name: str) -> str:
-    """The ending of a file's name in lower case, with its dot; empty for none.
-
-    >>> ending("values.NPY"), ending("x")
-    ('.npy', '')
-    """
-    return os.path.splitext(name)[1].lower()
-
-
-def check_target(target: str, sources: Sequence[str], *endings: str) -> None:
-    """UsageError for a file to write that is one of the sources, or has the ending of another format."""
-    if target == STANDARD:
-        return
-    refuse_standard_output(target)
-    for status in statuses(sources):
-        refuse_same(status, target)
-    if ending(target) not in ("", *endings):
-        raise click.UsageError(f"{target}: end the name in {endings[0]}, which is what is written")
-
-
-def refuse_standard_output(target: str) -> None:
-    """UsageError for a path to the file or pipe that standard output goes to, such as ``/dev/stdout``."""
-    with contextlib.suppress(OSError):  # nothing is there, or standard output is no file
-        if os.path.samestat(os.stat(target), os.fstat(sys.stdout.fileno())):
-            raise click.UsageError(
-                f"{target} is where standard output goes: write {STANDARD} for it, or name another file"
-            )
-
-
-def statuses(sources: Sequence[str]) -> list[os.stat_result]:
-    """The status of each file among sources; shapes and what cannot be read have none."""
-    found = []
-    for source in sources:
-        with contextlib.suppress(OSError):
-            if source != STANDARD:
-                found.append(os.stat(split_name(source)[0]))
-            elif sys.stdin is not None:
-                found.append(os.fstat(sys.stdin.fileno()))
-    return found
 
 
 def open_operand(name: str, stack: contextlib.ExitStack) -> tuple[BinaryIO, str]:

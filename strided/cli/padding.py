@@ -13,7 +13,6 @@ from strided.cli.operands import (
     Reading,
     format_of_file,
     only_array_of,
-    refuse_standard_output,
     with_layout,
 )
 from strided.cli.options import (
@@ -28,6 +27,7 @@ from strided.cli.options import (
     progress,
     width,
 )
+from strided.cli.targets import refuse_standard_output
 from strided.diagnosis.padding.scrub import scrub_file
 from strided.escape import visible
 

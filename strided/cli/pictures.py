@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 import click
 
-from strided.cli.operands import STANDARD, check_target
+from strided.cli.operands import STANDARD
 from strided.cli.options import file_names
+from strided.cli.targets import check_target
 from strided.files.atomic import replaced
 
 #: The option that names the file.

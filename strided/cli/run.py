@@ -38,18 +38,7 @@ _OPTIONS = ((re.compile(r"\ballow_excess=True"), "--allow-excess"), (re.compile(
 
 def run(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run a command line (by default `sys.argv`) and end the process; KeyboardInterrupt after Ctrl-C."""
-    closed = sys.stdout is None  # by the shell
-    for name in ("stdout", "stderr"):
-        if getattr(sys, name) is None:  # the next file opened would take its place
-            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))
-    codecs.register_error(_ERRORS, in_plain_marks)
-    codecs.register(_renamed_ascii)
-    for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):
-            is_ascii = codecs.lookup(stream.encoding).name == "ascii"
-            stream.reconfigure(encoding=_ASCII if is_ascii else None, errors=_ERRORS)  # it may lack some characters
-    if closed:
-        _fail("standard output is closed: send it to a file, or to /dev/null")
+    _prepare_streams()
     warnings.showwarning = _warn
     for number in ENDING:
         # Signals may be ignored on purpose, as by nohup.
@@ -65,24 +54,51 @@ def run(arguments: Sequence[str] | None = None) -> NoReturn:
         sys.exit(done.exit_code)
     except click.exceptions.Abort:  # which click makes of Ctrl-C
         raise KeyboardInterrupt from None
-    except click.ClickException as error:
-        _fail(error.format_message())
     except NotationError as error:
         _fail_at(error)
-    except FileExistsError as error:
-        _fail(f"{visible(os.fsdecode(error.filename))} already exists; --force overwrites it")
-    except OSError as error:
-        path = None if error.filename is None else os.fsdecode(error.filename)
-        if path is None and error.errno == errno.EBADF:
-            _fail("standard input is not open for reading, or standard output not for writing")
-        hint = _nearby(path) if path and isinstance(error, FileNotFoundError) else ""
-        shown = path and visible(path)  # here, because a line end in a name is none of the message's
-        _fail(": ".join(str(part) for part in (shown, error.strerror or error) if part) + hint)
-    except MemoryError:
-        _fail("not enough memory")
-    except (StridedError, ValueError, IndexError, ImportError) as error:
-        _fail(str(error))
+    except (click.ClickException, StridedError, OSError, MemoryError, ValueError, IndexError, ImportError) as error:
+        _fail(_message_of(error))
     sys.exit(0)
+
+
+def _prepare_streams() -> None:
+    """Make standard output and error take all characters; end the process with an error if output is closed."""
+    closed = sys.stdout is None  # by the shell
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # the next file opened would take its place
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))
+    codecs.register_error(_ERRORS, in_plain_marks)
+    codecs.register(_renamed_ascii)
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            is_ascii = codecs.lookup(stream.encoding).name == "ascii"
+            stream.reconfigure(encoding=_ASCII if is_ascii else None, errors=_ERRORS)  # it may lack some characters
+    if closed:
+        _fail("standard output is closed: send it to a file, or to /dev/null")
+
+
+def _message_of(error: Exception) -> str:
+    """What is said of an error that ends a command."""
+    match error:
+        case click.ClickException():
+            return error.format_message()
+        case FileExistsError():
+            return f"{visible(os.fsdecode(error.filename))} already exists; --force overwrites it"
+        case OSError():
+            return _os_error_message(error)
+        case MemoryError():
+            return "not enough memory"
+    return str(error)
+
+
+def _os_error_message(error: OSError) -> str:
+    """The file and what the system says of it, and what may be meant instead of one that is not there."""
+    path = None if error.filename is None else os.fsdecode(error.filename)
+    if path is None and error.errno == errno.EBADF:
+        return "standard input is not open for reading, or standard output not for writing"
+    hint = _nearby(path) if path and isinstance(error, FileNotFoundError) else ""
+    shown = path and visible(path)  # here, because a line end in a name is none of the message's
+    return ": ".join(str(part) for part in (shown, error.strerror or error) if part) + hint
 
 
 def _renamed_ascii(name: str) -> codecs.CodecInfo | None:

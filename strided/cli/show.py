@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import difflib
+from typing import Any
 
 import click
 import numpy as np
@@ -78,11 +79,6 @@ def show(
 
         if not forms.are_numbers(values.dtype) and (stats or histogram):
             raise click.UsageError(f"{values.dtype} is no type of numbers: leave --stats and --histogram out")
-
-        def summary() -> inspect.Statistics:
-            with progress(values.size, "reading") as advance:
-                return inspect.statistics(values, progress=advance)
-
         with np.printoptions(linewidth=max(20, width())):
             if as_csv:
                 for piece in forms.csv(values):
@@ -90,17 +86,28 @@ def show(
             elif as_hex:
                 click.echo(forms.hexadecimal(values))
             elif histogram:
-                found = summary()
-                click.echo(f"{forms.histogram(values, found, width())}\n\n{fitted(str(found))}")
+                summary = _summary(values)
+                click.echo(f"{forms.histogram(values, summary, width())}\n\n{fitted(str(summary))}")
             elif stats:
-                click.echo(forms.statistics_json(summary()) if as_json else fitted(str(summary())))
+                summary = _summary(values)
+                click.echo(forms.statistics_json(summary) if as_json else fitted(str(summary)))
             elif as_json:
                 click.echo(forms.json_text(values))
             else:
                 click.echo(str(values))
                 if not isinstance(values, np.generic):
-                    click.echo(f"\nshape {tuple(values.shape)}, {values.dtype.name}")
-                    if forms.are_numbers(values.dtype):
-                        is_read = values.size <= _MOST_SUMMARISED
-                        unread = f"--stats reads all {values.size:,} values for extremes and mean"
-                        click.echo(fitted(str(summary()) if is_read else unread))
+                    _echo_about(values)
+
+
+def _summary(values: Any) -> inspect.Statistics:
+    """Extremes, mean and the like of all values, which are read."""
+    with progress(values.size, "reading") as advance:
+        return inspect.statistics(values, progress=advance)
+
+
+def _echo_about(values: Any) -> None:
+    """Print what is said below the values of an array: its shape, its type, and a summary of numbers."""
+    click.echo(f"\nshape {tuple(values.shape)}, {values.dtype.name}")
+    if forms.are_numbers(values.dtype):
+        unread = f"--stats reads all {values.size:,} values for extremes and mean"
+        click.echo(fitted(str(_summary(values)) if values.size <= _MOST_SUMMARISED else unread))

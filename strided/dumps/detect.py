@@ -36,6 +36,7 @@ from strided.dumps.source import BYTE_ORDER_MARK, is_text, open_head, open_view,
 from strided.dumps.usage_report import usage_report_text
 from strided.errors import DumpError, UnsupportedError
 from strided.files.magic import NPY_MAGIC, ZIP_MAGIC, is_safetensors
+from strided.runtime.argument_checks import one_of
 
 #: The kinds that have a reader here.
 READERS: Mapping[str, Callable[..., Any]] = {
@@ -189,8 +190,8 @@ def read_dump(origin: Any, kind: str | None = None, *, max_bytes: int | None = N
     >>> read_dump("HloModule m\\n\\nENTRY e {\\n  ROOT x = f32[2]{0} parameter(0)\\n}\\n".encode())
     <Module m: 1 computation, 1 instruction>
     """
-    if kind is not None and kind not in tuple(READERS):
-        raise ValueError(f"kind must be one of {', '.join(map(repr, READERS))}, not {kind!r}")
+    if kind is not None:
+        one_of(kind, READERS, "kind")
     kind = kind or recognise(origin, max_bytes=max_bytes)
     if kind in READERS:
         options = {"mapped": mapped} if kind == "snapshot" else {}

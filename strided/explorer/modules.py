@@ -98,16 +98,16 @@ def module_data(module: Module) -> dict[str, str]:
 
 
 def _origin(one: Instruction, places: dict[Any, str]) -> str:
-    """Who made an instruction: its op_name, and the source line; `places` keeps those of frames."""
+    """Who made an instruction: its op_name, and the source line; `places` keeps those of frames and lines."""
     found = one.metadata
-    frame = found.get("stack_frame_id", f"{found.get('source_file', '')}:{found.get('source_line', '')}")
-    if frame not in places:
+    key = tuple(found.get(name) for name in ("stack_frame_id", "source_file", "source_line"))
+    if key not in places:
         try:
             stack = one.stack
         except DumpError:  # the dump is damaged
             stack = ()
-        places[frame] = f"{stack[0].file}:{stack[0].line}" if stack else ""
-    return f"{visible(str(found.get('op_name', '')))}\n{places[frame]}"
+        places[key] = f"{stack[0].file}:{stack[0].line}" if stack else ""
+    return f"{visible(str(found.get('op_name', '')))}\n{places[key]}"
 
 
 def bytes_of(shape: AnyShape | None) -> tuple[int, int]:

@@ -153,11 +153,7 @@ def replaced_folder(path: str | os.PathLike[str], *, overwrite: bool = True) -> 
         lock = _made_folder(temporary)
         try:
             yield temporary
-            for place, _, files in os.walk(temporary):
-                for each in files:
-                    with open(os.path.join(place, each), "r+b") as file:  # Windows syncs only what can be written
-                        _sync(file)
-                _sync_folder(place)
+            _sync_all(temporary)
             try:
                 if overwrite:
                     with contextlib.suppress(FileNotFoundError):
@@ -306,6 +302,15 @@ def _sync_folder(folder: str) -> None:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
+
+
+def _sync_all(folder: str) -> None:
+    """Write all files in a folder and below it to disk, and their names."""
+    for place, _, files in os.walk(folder):
+        for each in files:
+            with open(os.path.join(place, each), "r+b") as file:  # Windows syncs only what can be written
+                _sync(file)
+        _sync_folder(place)
 
 
 # ---- what killed writers left behind --------------------------------------------------------------------------------

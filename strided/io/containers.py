@@ -109,12 +109,21 @@ def open_container(file: BinaryIO, path: str) -> Container | None:
     size = file.seek(0, os.SEEK_END)
     file.seek(0)
     head = file.read(HEAD_BYTES)
-    ending = os.path.splitext(path)[1].lower()
+    ending = ending_of(path)
     if head.startswith((ZIP_MAGIC, EMPTY_ZIP_MAGIC)) or ending == ".npz":
         return Container(file, path, read_npz(file, path))
     if is_safetensors(head, size) or ending == ".safetensors":
         return Container(file, path, read_safetensors(file, path))
     return None
+
+
+def ending_of(path: str | os.PathLike[str]) -> str:
+    """The ending of a file's or folder's name in lower case, with its dot; empty for none.
+
+    >>> ending_of("values.NPY"), ending_of("store.zarr/"), ending_of("x")
+    ('.npy', '.zarr', '')
+    """
+    return os.path.splitext(os.path.normpath(os.fsdecode(path)))[1].lower()
 
 
 def name_of(path: str) -> str:

@@ -12,7 +12,7 @@ import numpy as np
 from strided.arrays.layout_array import LayoutArray
 from strided.errors import UnsupportedError
 from strided.files.atomic import refuse_existing, refuse_same, replaced, replaced_folder
-from strided.io.containers import chosen, name_of, open_container
+from strided.io.containers import chosen, ending_of, name_of, open_container
 from strided.io.file_array import open_file
 from strided.io.npy import npy_header
 from strided.io.safetensors import check_is_text, safetensors_header
@@ -195,7 +195,7 @@ def check_target(
 ) -> None:
     """Raise OSError or UnsupportedError if sources must not be converted to a target."""
     refuse_name(target, layout)
-    if _ending(target) == ".zarr":
+    if ending_of(target) == ".zarr":
         refuse_folder(target, sources, overwrite=overwrite)
         return
     for source in sources:
@@ -211,7 +211,7 @@ def refuse_name(target: str | os.PathLike[str], layout: object) -> None:
     Traceback (most recent call last):
     strided.errors.UnsupportedError: out.csv: files that end in .csv are not written, only .npy, .npz, .safetensors, .zarr and raw bytes
     """  # noqa: E501
-    name, ending = os.fsdecode(target), _ending(target)
+    name, ending = os.fsdecode(target), ending_of(target)
     if ending in FOREIGN_ENDINGS:
         raise UnsupportedError(
             f"{name}: files that end in {ending} are not written, only .npy, .npz, .safetensors, .zarr and raw bytes"
@@ -238,11 +238,11 @@ def write_arrays(
     array is that array, or if it is `grouped` a group that holds it by name.
     """
     shapes = {name: result_shape(array, layout, element_type) for name, array in arrays.items()}
-    if _ending(target) == ".zarr":
+    if ending_of(target) == ".zarr":
         with replaced_folder(target, overwrite=overwrite) as folder:
             return write_zarr(folder, arrays, shapes, progress, in_layout=layout is not None, grouped=grouped)
     with replaced(target, overwrite=overwrite) as file:
-        match _ending(target):
+        match ending_of(target):
             case ".safetensors":
                 _write_safetensors(file, arrays, shapes, progress)
             case ".npz":
@@ -265,10 +265,6 @@ def result_shape(array: Any, layout: str | Layout | None, element_type: str | No
         known = Shape(element_type_of_dtype(array.dtype).name, array.shape)
     shape = Shape(element_type or known.element_type, known.dimensions, dynamic=known.dynamic)
     return array_shape(shape.with_layout(None if layout is None else layout_of(layout)))
-
-
-def _ending(target: str | os.PathLike[str]) -> str:
-    return os.path.splitext(os.path.normpath(os.fsdecode(target)))[1].lower()
 
 
 def _as_array(array: Any) -> Any:

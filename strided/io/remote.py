@@ -16,7 +16,7 @@ from strided.arrays.buffers import extent
 from strided.arrays.classify import Copy, indexed
 from strided.arrays.layout_array import LayoutArray
 from strided.errors import BufferSizeError, UnsupportedError
-from strided.files.magic import HEAD_BYTES, format_of
+from strided.files.magic import HEAD_BYTES
 from strided.io.fetching import values_at, values_of
 from strided.io.sparse_pages import blank_array
 from strided.layout import AnyShape, Layout, Shape
@@ -93,10 +93,10 @@ class RemoteArray:
         try:
             self._start, _ = extent(size, self.xla_shape, offset, allow_excess, head, url)
         except BufferSizeError as error:
-            if offset or allow_excess or (found := format_of(head, size)) is None:
+            if error.found_format is None:
                 raise
-            message = f"{url} begins as {found.name} does: give the offset of the array's bytes in it, or download it"
-            raise BufferSizeError(message, actual=error.actual, needed=error.needed) from None
+            advice = "give the offset of the array's bytes in it, or download it"
+            raise error.with_message(f"{url} begins as {error.found_format} does: {advice}") from None
         self._arguments = url, str(self.xla_shape), offset, bitorder, allow_excess, self._options
         self.shape, self.ndim, self.size = self.blank.shape, self.blank.ndim, self.blank.size
         self.dtype, self.nbytes, self.chunk_shape = self.blank.dtype, self.blank.nbytes, self.blank.chunk_shape

@@ -199,3 +199,15 @@ class TupleShape:
 
 
 AnyShape: TypeAlias = Shape | BufferShape | TupleShape
+
+
+def subshape(shape: AnyShape | None, index: Iterable[int]) -> AnyShape | None:
+    """The part of a shape at a ShapeIndex, of a tuple in a tuple and so on; None if it has none there.
+
+    >>> pair = TupleShape([Shape("f32", (2,)), TupleShape([Shape("s32", ())])])
+    >>> str(subshape(pair, (1, 0))), subshape(pair, (0, 0)), subshape(pair, (-1,))
+    ('s32[]', None, None)
+    """
+    for k in index:
+        shape = shape[k] if isinstance(shape, TupleShape) and 0 <= k < len(shape) else None
+    return shape

@@ -11,7 +11,7 @@ from strided.errors import LayoutError, StridedError
 from strided.layout import UNBOUNDED, Shape
 from strided.layout.tuples import unbuffered
 from strided.memory.buffers import Buffer, LiveRange, has_tiles, usage_of
-from strided.memory.handing_on import SAME_VALUE
+from strided.memory.forwarding import SAME_VALUE
 from strided.memory.liveness import Index, Liveness, Member
 from strided.memory.provenance import source_of
 from strided.memory.report import MemoryReport, name_of_space

@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from strided.errors import UnsupportedError
 from strided.layout import AnyShape, TupleShape
+from strided.layout.tuples import subshape
 from strided.memory.buffers import LiveRange
-from strided.memory.handing_on import RUNNING, SAME_VALUE, begun_by, result_part, tuple_index, wraps
+from strided.memory.forwarding import CONTROL_FLOW, SAME_VALUE, begun_by, result_part, tuple_index, wraps
 
 if TYPE_CHECKING:
     from strided.dumps.hlo import Instruction, Module
@@ -39,7 +40,7 @@ _NAMING = _SAME | {"tuple", "get-tuple-element"}
 #: ``all-reduce-start`` that holds only for some compilers: its results count anew, and the sum is a bound for all.
 _IN_PLACE = frozenset(("dynamic-update-slice", "scatter"))
 #: Instructions that may give an operand's value again.
-_JOINING = _NAMING | RUNNING | _IN_PLACE | {"fusion", "custom-call", "send"}
+_JOINING = _NAMING | CONTROL_FLOW | _IN_PLACE | {"fusion", "custom-call", "send"}
 
 _ALIASED = re.compile(r"\{([\d, ]*)\}: *\((\d{1,9}), *\{([\d, ]*)\}")
 
@@ -184,7 +185,7 @@ class Liveness:
         operation = begun_by(run[1].opcode)
         if operation == "while":
             self._join_loop(run, operands)
-        elif operation in RUNNING:
+        elif operation in CONTROL_FLOW:
             self._join_callees(run, operands)
         elif operation == "fusion" and run[1].called_computations and self._has_copies:
             self._join_updated(run, operands)
@@ -252,8 +253,7 @@ class Liveness:
         """Join the operands that an update adds to those of its start: a computation runs when it has them all."""
         first, *added = operands
         start = self._starts[run] = self._starts.get(first, first)
-        shape = first[1].shape
-        given = shape[0] if isinstance(shape, TupleShape) and len(shape) else None
+        given = subshape(first[1].shape, (0,))
         for n, operand in enumerate(added, len(given) if isinstance(given, TupleShape) else 0):
             self._join_all(operand, run, inner=(0, n))
             for _, inside, computation in self._called(start):
@@ -345,7 +345,7 @@ def _in_order(module: Module) -> tuple[list[Run], dict[tuple[int, Instruction, i
     while todo:
         run, called = todo.pop()
         call, instruction = run
-        if called is not None or begun_by(instruction.opcode) not in RUNNING:
+        if called is not None or begun_by(instruction.opcode) not in CONTROL_FLOW:
             order.append(run)
             around.difference_update(called or ())
             continue

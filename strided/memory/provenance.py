@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from strided.memory.buffers import Source
-from strided.memory.handing_on import SAME_VALUE, tuple_index
+from strided.memory.forwarding import SAME_VALUE, tuple_index
 
 if TYPE_CHECKING:
     from strided.dumps.hlo import Instruction
@@ -83,15 +83,11 @@ def plain_name(name: str) -> str:
 
 
 def _described(instruction: Instruction, argument: str = "") -> Source:
-    metadata = instruction.metadata
-    file, line = metadata.get("source_file", ""), metadata.get("source_line", 0)
-    frame = metadata.get("stack_frame_id")
-    if isinstance(frame, int):
-        stack = instruction.computation.module.tables.stack(frame)
-        file, line = (stack[0].file, stack[0].line) if stack else (file, line)
+    """What an instruction says of who made it; of an argument, that instead of the operation."""
+    stack = instruction.stack
     return Source(
-        op_name="" if argument else str(metadata.get("op_name", "")),
-        file=str(file),
-        line=line if isinstance(line, int) else 0,
+        op_name="" if argument else str(instruction.metadata.get("op_name", "")),
+        file=stack[0].file if stack else "",
+        line=stack[0].line if stack else 0,
         argument=argument,
     )

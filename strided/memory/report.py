@@ -10,7 +10,7 @@ from strided.errors import DumpError
 from strided.memory.buffers import Buffer
 from strided.memory.pictures import svg
 from strided.memory.printed import report_html, report_text
-from strided.runtime.argument_checks import at_least
+from strided.runtime.argument_checks import number
 from strided.wording import counted
 
 
@@ -124,5 +124,5 @@ def name_of_space(space: int) -> str:
 
 def check_expansion(largest: float) -> None:
     """ValueError for a largest expansion that is negative or not finite: it would let every buffer pass, or none."""
-    if not at_least(largest, 0, "the largest expansion of a buffer") or largest == math.inf:
+    if not 0 <= number(largest, "the largest expansion of a buffer") < math.inf:
         raise ValueError(f"the largest expansion of a buffer is a number from 0, not {largest}")

@@ -1,8 +1,9 @@
-"""Arguments that callers give: each is what it must be, or TypeError names it."""
+"""Arguments that callers give: each is what it must be, or an error names it: TypeError, or ValueError for a word."""
 
 from __future__ import annotations
 
 import operator
+from collections.abc import Iterable
 from typing import Any
 
 
@@ -31,16 +32,32 @@ def string(value: Any, name: str) -> str:
     return value
 
 
-def at_least(value: Any, least: float, name: str) -> bool:
-    """Whether an argument, which must be a real number, is `least` or more; NaN is not.
+def number(value: Any, name: str) -> float:
+    """An argument that must be a real number, Python's or NumPy's; NaN and infinities are such.
 
-    >>> at_least(1, 0, "rtol"), at_least(float("nan"), 0, "rtol")
-    (True, False)
-    >>> at_least("1", 0, "rtol")
+    >>> number(1, "rtol")
+    1
+    >>> number("1", "rtol")
     Traceback (most recent call last):
     TypeError: rtol must be a number, not str
     """
+    found: float = value
     try:
-        return bool(value >= least)
+        bool(found >= 0)
     except (TypeError, ValueError):  # complex; an array of several numbers
         raise TypeError(f"{name} must be a number, not {type(value).__name__}") from None
+    return found
+
+
+def one_of(value: Any, words: Iterable[str], name: str) -> str:
+    """An argument that must be one of a few words.
+
+    >>> one_of("json", ("text", "proto"), "kind")
+    Traceback (most recent call last):
+    ValueError: kind must be one of 'text', 'proto', not 'json'
+    """
+    known = tuple(words)
+    if value not in known:
+        raise ValueError(f"{name} must be one of {', '.join(map(repr, known))}, not {value!r}")
+    found: str = value
+    return found

@@ -6,7 +6,7 @@ from typing import Any
 
 from strided.memory.memory_report import memory_report
 from strided.memory.report import check_expansion
-from strided.runtime.argument_checks import at_least
+from strided.runtime.argument_checks import number
 from strided.wording import size_text
 
 
@@ -60,7 +60,7 @@ def assert_memory(
         raise ValueError("nothing to assert: give max_expansion, max_bytes or both")
     if max_expansion is not None:
         check_expansion(max_expansion)
-    if max_bytes is not None and not at_least(max_bytes, 0, "max_bytes"):
+    if max_bytes is not None and not number(max_bytes, "max_bytes") >= 0:
         raise ValueError(f"the most bytes in use are a number from 0, not {max_bytes}")
     report = memory_report(module, generation=generation, space=space)
     problems = []

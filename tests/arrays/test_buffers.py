@@ -107,11 +107,13 @@ def test_the_size_of_packed_elements_is_named(shape: str, packed: str) -> None:
     bits = packed[packed.index("E(") :][:4]
     with pytest.raises(
         sd.BufferSizeError, match=re.escape(f"That is the size of packed elements: write {bits} into the layout")
-    ):
+    ) as error:
         sd.LayoutArray(bytes(size), shape)
+    assert f"E({error.value.packed_bits})" == bits
     with pytest.raises(sd.BufferSizeError) as error:
         sd.LayoutArray(bytes(size - 1), shape)
     assert "packed elements" not in str(error.value)
+    assert error.value.packed_bits is None
 
 
 @pytest.mark.parametrize("shape", ["(f32[2])", "()", "token[]", "opaque[]"])

@@ -227,6 +227,24 @@ def test_a_try_is_answered(name: str, folder: Path, capsys: pytest.CaptureFixtur
     assert sorted(folder.rglob("*")) == before
 
 
+@pytest.mark.parametrize("name", ["begins as.bin", "packed elements.bin"])
+def test_advice_on_sizes_goes_by_the_bytes_and_not_by_the_name(
+    name: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "x.bin").rename(name)
+    with pytest.raises(SystemExit):
+        cli.main(["show", name, "f32[5,131]{1,0:T(8,128)}"])
+    assert "a factor of 2 may be those of two element types; 'strided identify' looks" in capsys.readouterr().err
+
+
+def test_packed_elements_are_no_other_type(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "packed.bin").write_bytes(bytes(24))
+    with pytest.raises(SystemExit):
+        cli.main(["show", "packed.bin", "s4[6,8]"])
+    err = capsys.readouterr().err
+    assert "write E(4) into the layout; 'strided identify' looks" in err
+
+
 @pytest.mark.parametrize(
     "arguments",
     [

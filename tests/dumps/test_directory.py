@@ -20,6 +20,7 @@ from strided.dumps.directory.names import KINDS, parse_name
 from strided.dumps.protobuf.wire import fields
 from strided.errors import DumpError
 from tests import paths
+from tests.protos import serialized
 
 LOOP, SPMD, INT4 = "jit_prog_while_loop", "jit_prog_spmd_4cpu", "jit_prog_int4_uint4"
 
@@ -45,6 +46,16 @@ def test_devices_are_counted_in_the_header_however_lines_end(tmp_path: Path, end
     (tmp_path / "module_0001.m.cpu_after_optimizations.txt").write_bytes(end.join(lines).encode())
     [program] = open_dump(tmp_path).programs
     assert program.num_devices == 6
+
+
+def test_a_proto_is_one_whatever_its_module_is_called(tmp_path: Path) -> None:
+    one = {"name": "p", "opcode": "parameter", "id": 1, "shape": {"element_type": 11}}
+    computation = {"name": "e", "id": 1, "root_id": 1, "instructions": [one]}
+    devices = {"replica_count": 2, "computation_count": 3}
+    proto = serialized("HloModuleProto", name="a.txt", computations=[computation], device_assignment=devices)
+    (tmp_path / "module_0001.a.txt.cpu_after_optimizations.hlo.pb").write_bytes(proto)
+    [program] = open_dump(tmp_path).programs
+    assert (program.name, program.num_devices) == ("a.txt", 6)
 
 
 # ---- names ----

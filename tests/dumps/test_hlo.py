@@ -148,6 +148,12 @@ def test_stack_frames_lead_to_the_lines_of_the_program() -> None:
     assert entry_of("a = f32[] parameter(0)")[0].stack == ()
 
 
+def test_the_line_of_the_metadata_stands_in_for_a_frame_that_the_tables_lack() -> None:
+    metadata = 'op_name="n" source_file="f.py" source_line=7 stack_frame_id=3'
+    (found,) = entry_of(f"a = f32[] parameter(0), metadata={{{metadata}}}")
+    assert found.stack == (Frame("f.py", "n", 7),)
+
+
 def test_modules_print_as_a_summary() -> None:
     module = read_hlo(SMALL)
     assert str(module).split("\n")[:3] == [

@@ -378,8 +378,9 @@ def test_other_formats_are_refused_where_they_are_longer(name: str, tmp_path: Pa
     path.write_bytes(HEADS[name].ljust(224, b"\1"))
     match = f"takes 96 bytes, but the buffer has 224 and begins as {name} does: .* allow_excess=True takes"
     for mapped in (True, False):
-        with pytest.raises(sd.BufferSizeError, match=match):
+        with pytest.raises(sd.BufferSizeError, match=match) as error:
             sd.open(path, "f64[3,4]", mapped=mapped)
+        assert error.value.found_format == name
         assert sd.open(path, "f64[3,4]", mapped=mapped, allow_excess=True).shape == (3, 4)
         assert sd.open(path, "u8[224]", mapped=mapped).shape == (224,)
         assert sd.open(path, "f64[3,4]", mapped=mapped, offset=128).shape == (3, 4)

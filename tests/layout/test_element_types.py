@@ -126,6 +126,8 @@ def test_the_family() -> None:
         errors.NotationError("expected a tile size", text="f32[3]{0:T(,)}", position=11),
         errors.LayoutError("no such dimension"),
         errors.BufferSizeError("too short", actual=3, needed=4),
+        errors.BufferSizeError("a file", actual=3, needed=4, found_format="gzip data"),
+        errors.BufferSizeError("packed", actual=3, needed=6, packed_bits=4).with_message("x.bin: packed"),
         errors.DumpError("ends early", path="x.pb", position=12),
         errors.DumpError("ends early", line=3, column=9),
         errors.UnsupportedError("not possible"),

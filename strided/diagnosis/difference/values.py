@@ -17,7 +17,7 @@ import numpy.typing as npt
 from strided.arrays.base import Array
 from strided.diagnosis.bit_patterns import patterns
 from strided.layout.element_types import element_type_of_dtype, is_builtin
-from strided.runtime.argument_checks import at_least
+from strided.runtime.argument_checks import number
 
 Mask = npt.NDArray[np.bool_]
 #: How many steps two values are apart: unsigned integers of any width.
@@ -44,7 +44,7 @@ class Tolerance:
     def __post_init__(self) -> None:
         for name in ("rtol", "atol", "max_ulp"):
             value = getattr(self, name)
-            if value is not None and not at_least(value, 0, name):
+            if value is not None and not number(value, name) >= 0:  # NaN
                 raise ValueError(f"{name} must be 0 or more, not {value!r}")
 
     def __str__(self) -> str:

@@ -49,8 +49,7 @@ def scrub_file(
             try:
                 _fill_padding(copy, size, shape, offset=offset, bitorder=bitorder, allow_excess=allow_excess)
             except BufferSizeError as error:
-                message = f"{visible(os.fsdecode(source))}: {error}"
-                raise BufferSizeError(message, actual=error.actual, needed=error.needed) from None
+                raise error.with_message(f"{visible(os.fsdecode(source))}: {error}") from None
             return size
 
 

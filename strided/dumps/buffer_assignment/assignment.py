@@ -24,7 +24,7 @@ from strided.dumps.buffer_assignment.text import HEADER, read_assignment_text
 from strided.dumps.buffer_assignment.values import Allocation, Value
 from strided.dumps.source import BYTE_ORDER_MARK, is_contents, is_text, naming_in_dump_errors, open_source
 from strided.errors import DumpError, UnsupportedError
-from strided.runtime.argument_checks import string, whole
+from strided.runtime.argument_checks import one_of, string, whole
 from strided.runtime.lazy import lazy
 from strided.wording import counted
 
@@ -207,8 +207,8 @@ def read_allocations(origin: Any, *, kind: str | None = None, max_bytes: int | N
     >>> read_allocations(text + b" value: <3 p0 @0> (size=8,offset=0): f32[2]{0}\\n").value("p0").shape.byte_size
     8
     """
-    if kind not in (None, "text", "proto"):
-        raise ValueError(f"kind must be one of 'text', 'proto', not {kind!r}")
+    if kind is not None:
+        one_of(kind, ("text", "proto"), "kind")
     if is_compiled(origin):
         found = hlo_proto_of(origin)
         if found is None:

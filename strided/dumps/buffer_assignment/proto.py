@@ -14,6 +14,7 @@ from strided.dumps.protobuf.shapes import read_shape
 from strided.dumps.protobuf.wire import BYTES, VARINT, fields, tag
 from strided.errors import DumpError
 from strided.layout import AnyShape, TupleShape
+from strided.layout.tuples import subshape
 
 #: How a LogicalBufferProto begins: with its id, or of buffer 0 with its size.
 _NUMBERS = tag(1, VARINT), tag(2, VARINT)
@@ -81,10 +82,8 @@ class AssignmentReader:
         index = tuple(found.integers("shape_index"))
         if definition is None:
             return _Place(instruction or f"#{number}", index or None, None)
-        whole = shape = self._shape_of(definition)
-        for k in index:
-            shape = shape[k] if isinstance(shape, TupleShape) and 0 <= k < len(shape) else None
-        return _Place(definition.name, index if isinstance(whole, TupleShape) else None, shape)
+        whole = self._shape_of(definition)
+        return _Place(definition.name, index if isinstance(whole, TupleShape) else None, subshape(whole, index))
 
     def _shape_of(self, definition: _Definition) -> AnyShape | None:
         if definition.name not in self._shapes:

@@ -76,6 +76,11 @@ class DumpFile:
         """What it is by its name, or "other"."""
         return "other" if self.name is None else self.name.kind
 
+    @property
+    def is_text(self) -> bool:
+        """Whether its name is that of a text, and not of a proto."""
+        return self.path.name.removesuffix(".gz").endswith((".txt", ".hlo"))
+
     def read(self, kind: str | None = None) -> Any:
         """Its content: a Module, a Snapshot or a BufferAssignment. Errors as for `strided.read_dump`."""
         return read_dump(self.place, kind)
@@ -131,7 +136,7 @@ class Program:
             for file, name in self._named("module")
             if (name.is_final if final else name.stage.endswith("before_optimizations"))
         ]
-        protos = [file for file in found if ".txt" not in file.path.suffixes and file.path.suffix != ".hlo"]
+        protos = [file for file in found if not file.is_text]
         return next(iter(protos or found), None)
 
     @lazy
@@ -171,7 +176,7 @@ class Program:
             return read_allocations(texts[0].place)
         proto = self._module_file(final=True)
         try:
-            return None if proto is None or proto.path.suffix in (".txt", ".hlo") else read_allocations(proto.place)
+            return None if proto is None or proto.is_text else read_allocations(proto.place)
         except UNREADABLE:
             return None
 
@@ -222,7 +227,7 @@ class Program:
     def num_devices(self) -> int | None:
         """Replicas times partitions; None if no module says."""
         for file, _ in self._named("module"):
-            if ".txt" in file.path.suffixes or file.path.suffix == ".hlo":
+            if file.is_text:
                 try:
                     head = lines_of(memoryview(open_head(file.place, _HEADER_BYTES)), None, None)[0]
                 except (*UNREADABLE, OSError):

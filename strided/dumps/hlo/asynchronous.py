@@ -11,13 +11,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from strided.dumps.hlo.attribute_writers import MAIN_THREAD
-from strided.dumps.hlo.attributes import LAST
-from strided.dumps.hlo.computation import Computation
+from strided.dumps.hlo.attributes import CALLEE_NAMES, LAST
+from strided.dumps.hlo.computation import Computation, has_one_operation
 from strided.dumps.hlo.computation_text import are_alike
 from strided.dumps.hlo.instruction import Instruction
 from strided.dumps.hlo.lexer import inside, split_list
 from strided.dumps.hlo.quoting import unescape
-from strided.dumps.hlo.text_instruction import CALLEES, TextInstruction
+from strided.dumps.hlo.text_instruction import TextInstruction
 from strided.errors import DumpError
 from strided.layout import AnyShape
 
@@ -57,7 +57,7 @@ def unfold(computations: Sequence[Computation], tell: Callable[[int, str], None]
                 body = bodies.get(next(iter(instruction.written_operands), ""))
             if shows_bodies:
                 continue
-            if body is not None and all(i.is_root or i.opcode == "parameter" for i in body.instructions):
+            if body is not None and has_one_operation(body):
                 bodies[instruction.name] = body
                 folded[body] = None
                 if problem := _problem(instruction, attributes, body):
@@ -125,6 +125,6 @@ def _callees(caller: TextInstruction, by_name: Mapping[str, Computation]) -> Ite
     for key, text in caller.written_attributes.items():
         if key in bodies:
             yield from bodies[key]
-        elif key in CALLEES:
+        elif key in CALLEE_NAMES:
             names = (name.removeprefix("%") for name in split_list(inside(text)))
             yield from (by_name[name] for name in names if name in by_name)

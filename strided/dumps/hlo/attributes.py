@@ -63,9 +63,9 @@ def callee_ids(opcode: str, ids: Sequence[int], operand: AnyShape | None) -> dic
     """
     if not ids:
         return {}
-    keys, reversed_ids = CALLEES.get(opcode, ("calls", False))
+    keys, reversed_ids = CALLEES.get(opcode, (_CALLS, False))
     if opcode == "conditional" and len(ids) == 2 and isinstance(operand, Shape) and operand.element_type == "pred":
-        keys = "true_computation false_computation"
+        keys = _BRANCHES
     if len(keys.split()) == len(ids) and keys not in LISTS:
         return dict(zip(keys.split(), reversed(ids) if reversed_ids else ids, strict=True))
     return {keys.split()[0]: ids}
@@ -261,6 +261,8 @@ OWN: Mapping[str, str] = {
     "triangular-solve": "left_side lower unit_diagonal transpose_a",
 }
 
+#: The names of the computations that an opcode without a row below calls, and of two that a truth value chooses from.
+_CALLS, _BRANCHES = "calls", "true_computation false_computation"
 #: The names under which an opcode prints the computations that it calls, and whether its proto reverses them.
 CALLEES: Mapping[str, tuple[str, bool]] = {
     **_alike(
@@ -274,7 +276,9 @@ CALLEES: Mapping[str, tuple[str, bool]] = {
     "while": ("condition body", True),
 }
 
-#: Names whose computations are printed in braces, even a single one.
+#: All these names, each once.
+CALLEE_NAMES = tuple(dict.fromkeys(" ".join((_CALLS, _BRANCHES, *(names for names, _ in CALLEES.values()))).split()))
+#: Those whose computations are printed in braces, even a single one.
 LISTS = ("branch_computations", "called_computations")
 
 #: What any instruction may print at its very end, and (`COMMON`) after its callees.

@@ -16,6 +16,16 @@ if TYPE_CHECKING:
     from strided.dumps.hlo.module import Module
 
 
+def has_one_operation(body: Computation) -> bool:
+    """Whether a computation is one instruction, its parameters aside; an asynchronous start of such prints as its own.
+
+    >>> from strided import read_hlo
+    >>> has_one_operation(read_hlo("ENTRY e {\\n x = f32[2] parameter(0)\\n ROOT y = f32[2] negate(x)\\n}\\n").entry)
+    True
+    """
+    return all(i.is_root or i.opcode == "parameter" for i in body.instructions)
+
+
 class Computation:
     """A computation: instructions in their order. Prints as HLO text, with unprintable characters escaped.
 

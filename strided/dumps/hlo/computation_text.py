@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from strided.dumps.hlo.attributes import CALLEE_NAMES
 from strided.dumps.hlo.computation import Computation
-from strided.dumps.hlo.elements import with_elements
 from strided.dumps.hlo.header import Unparsed
 from strided.dumps.hlo.lexer import inside, is_value, read_attributes, single_end, split_list, trimmed
 from strided.dumps.hlo.line_state import LineState
@@ -26,7 +26,6 @@ from strided.dumps.hlo.statements import (
     split_statements,
 )
 from strided.dumps.hlo.text_instruction import (
-    CALLEES,
     TextInstruction,
     are_names,
     is_alone,
@@ -36,6 +35,7 @@ from strided.dumps.hlo.text_instruction import (
     match_statement,
     undefined_names,
 )
+from strided.dumps.hlo.tuple_elements import with_tuple_elements
 from strided.errors import DumpError, NotationError
 from strided.layout import AnyShape
 from strided.layout.parser import parse_prefix
@@ -79,11 +79,12 @@ class ComputationReader:
         self.unread: list[Unparsed] = []
         self._named: set[str] = set()
         self._anonymous = NameUniquer()
+        self._by_token: _Mark | None = None  # where the last computation begins that was tried by tokens
 
     def read_computation(self, opening: str, first: int) -> int:
         """Read the computation whose brace opens on line `first`; returns the line after it."""
         lines, found = self.lines, list[TextInstruction]()
-        mark, by_token = self._mark(found, first), False
+        mark = self._mark(found, first)
         before: _Mark | None = None  # where the last statements began, None after a plain line
         position = first + 1
         while position < len(lines):
@@ -100,10 +101,9 @@ class ComputationReader:
             elif not line.strip():
                 position += 1
             elif (end := end_of(line)) is not None:
-                if not by_token and end.opening is None and self._groups.ends_later(position):
-                    block_end = self._read_by_token(first, mark)
-                    if block_end is not None:
-                        return block_end
+                if end.opening is None and self._groups.ends_later(position):
+                    if (after := self._read_by_token(mark)) is not None:
+                        return after
                 self._add(opening, found, end.attributes, first)
                 return position + 1 if end.opening is None else self._groups.go_on(position, end.opening)
             elif not line[0].isspace() and (opening_of(line) or "").strip():
@@ -116,16 +116,13 @@ class ComputationReader:
                     if (after := self._read_again(found, before, position)) is not None:
                         position = after
                         continue
-                    if not by_token and (block_end := self._read_by_token(first, mark)) is not None:
-                        return block_end
-                    by_token = True
+                    if (after := self._read_by_token(mark)) is not None:
+                        return after
                 before = self._mark(found, position)
                 after = self._read_statements(found, position)
                 if after is None:  # brackets do not close here: perhaps they do in all of the computation
-                    block_end = None if by_token else self._read_by_token(first, mark)
-                    if block_end is not None:
-                        return block_end
-                    by_token = True
+                    if (after := self._read_by_token(mark)) is not None:
+                        return after
                     self._leave_open(found, position)
                     after = position + 1
                 position = after
@@ -163,18 +160,21 @@ class ComputationReader:
         found += self._statements(text, before.position, 0)
         return end
 
-    def _read_by_token(self, first: int, mark: _Mark) -> int | None:
-        """Read the computation that opens on line `first` by tokens; returns the next line, or None if it is damaged.
+    def _read_by_token(self, mark: _Mark) -> int | None:
+        """Read the computation that opens on the line of `mark` by tokens; returns the next line.
 
-        What was read since `mark` is forgotten.
+        What was read since `mark` is forgotten. None if the computation is damaged, as told the first time it is tried.
         """
-        text, end, whole = self._groups.gather(first, single=True)
+        if mark is self._by_token:
+            return None
+        self._by_token = mark
+        text, end, whole = self._groups.gather(mark.position, single=True)
         if not whole:
             return None
         unread, computations = self.unread[mark.unread :], self.computations[mark.computations :]
         self._forget(mark)
         try:
-            if self.read_block(text, first) and len(self.unread) == mark.unread:
+            if self.read_block(text, mark.position) and len(self.unread) == mark.unread:
                 return end
         except RepeatedNameError:
             pass  # lines tell better where the damage is
@@ -235,7 +235,7 @@ class ComputationReader:
     def read_bodies(self, instruction: TextInstruction, depth: int) -> None:
         """Read the computations printed in place of their names: ``calls={ ROOT x = ... }``."""
         for key, value in instruction.written_attributes.items():
-            if key not in CALLEES or not value.startswith("{") or "=" not in value:
+            if key not in CALLEE_NAMES or not value.startswith("{") or "=" not in value:
                 continue
             content = inside(value)
             parts = [content] if STATEMENT_START.match(content) else [inside(part) for part in split_list(content)]
@@ -305,7 +305,7 @@ class ComputationReader:
         if len(roots := [instruction for instruction in found if instruction.is_root]) > 1:
             raise self._twice("a second ROOT", roots[1].line)
         if undefined := list(undefined_names(found, names)):
-            found, undefined = with_elements(found, undefined)
+            found, undefined = with_tuple_elements(found, undefined)
         computation = Computation(name, tuple(found), signature=signature, execution_thread=execution_thread)
         self.computations.append(computation)
         self._check_parameters(found)

@@ -212,11 +212,15 @@ class Instruction(ABC):
 
     @property
     def stack(self) -> tuple[Frame, ...]:
-        """The source lines that it came from, innermost first; empty if the dump names none."""
+        """The source lines that it came from, innermost first; empty if the dump names none.
+
+        Its stack frame, and the lines that called it; else, or if the module's tables lack that, the line in its own
+        metadata.
+        """
         metadata = self.metadata
         frame_id = metadata.get("stack_frame_id")
-        if isinstance(frame_id, int):
-            return self.computation.module.tables.stack(frame_id)
+        if isinstance(frame_id, int) and (found := self.computation.module.tables.stack(frame_id)):
+            return found
         if "source_file" in metadata:
             function = str(metadata.get("op_name", "?"))
             places = (metadata.get(f"source_{name}", 0) for name in ("line", "column", "end_line", "end_column"))

@@ -15,8 +15,8 @@ from typing import TypeVar
 import numpy as np
 
 from strided.dumps.hlo.computation import Computation
-from strided.dumps.hlo.elements import MARK
 from strided.dumps.hlo.instruction import Instruction
+from strided.dumps.hlo.tuple_elements import MARK
 from strided.layout.element_types import ELEMENT_TYPES
 
 #: Names that are searched at a time.

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from typing import Any, TypeVar
 
 from strided.dumps.hlo.attribute_writers import MAIN_THREAD
-from strided.dumps.hlo.computation import Computation
+from strided.dumps.hlo.computation import Computation, has_one_operation
 from strided.dumps.hlo.module import Module
 from strided.dumps.hlo.proto_header import ProtoHeader
 from strided.dumps.hlo.proto_instruction import ProtoComputation, ProtoInstruction, Records
@@ -229,7 +229,7 @@ def _unfold_async(context: Records) -> None:
         if body is None and start.opcode == "async-start":
             called = start.called_computation_ids
             body = context.computations.get(called[0]) if called else None
-        if body is None or any(not (i.is_root or i.opcode == "parameter") for i in body.instructions):
+        if body is None or not has_one_operation(body):
             continue
         for link in chain:
             if link.opcode.startswith("async-"):

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence, Set
 from functools import lru_cache
 from sys import intern
 
-from strided.dumps.hlo.attributes import LISTS
+from strided.dumps.hlo.attributes import CALLEE_NAMES, LISTS
 from strided.dumps.hlo.computation import Computation
 from strided.dumps.hlo.instruction import ComputationLike, Instruction
 from strided.dumps.hlo.lexer import (
@@ -34,7 +34,7 @@ from strided.layout import AnyShape, Shape, parser
 #: no comment is part of one. For ``(?!)`` see `lexer.BLANKS`.
 NAME = r"(?![<>\-'/?*+~#])[^\s=(){}\[\],\"/%]++(?:(?:/(?![/*])|(?<=:)//|(?!))[^\s=(){}\[\],\"/%]*+)*+"
 
-#: Operands as XLA prints them: names, after their shapes in older text, and elements of tuples (`elements`).
+#: Operands as XLA prints them: names, after their shapes in older text, and elements of tuples (`tuple_elements`).
 _NAMED = r"(?:/\*index=\d++\*/|(?!))?+%?[\w.\-#]++"
 _TYPED = rf"(?:[a-z]\w*+\[[\d,<=? ]*+\](?:\{{[^{{}}]*+\}}|(?!))?+ |(?!))?+{_NAMED}"
 
@@ -105,12 +105,6 @@ _NO_OPERAND = re.compile(r"[+-]?[0-9][\w.+\-]*+|true|false|[+-]?(?:inf|nan)|")
 #: Opcodes with a number or a value in place of operands.
 _WITHOUT_OPERANDS = ("parameter", "constant")
 _ELISION = re.compile(r"\.\.\.(?:\(\+\d+\))?")
-
-#: The attributes that name computations.
-CALLEES = tuple(
-    "to_apply calls condition body select scatter true_computation false_computation branch_computations "
-    "called_computations".split()
-)
 
 _TOKEN = Shape("token", ())
 
@@ -308,7 +302,7 @@ class TextInstruction(Instruction):
         """Whether another instruction has a line inside its brackets, where neither operands nor computations are."""
         if "\n" not in self.text:
             return False
-        texts = [text for key, text in self.written_attributes.items() if key not in CALLEES]
+        texts = [text for key, text in self.written_attributes.items() if key not in CALLEE_NAMES]
         if self.opcode == "constant":
             texts.append(self.operand_text)
         lines = (line for text in texts for line in text.split("\n")[1:])
@@ -319,14 +313,16 @@ class TextInstruction(Instruction):
         if self.computation.renamed and "control-predecessors" in found:
             found["control-predecessors"] = _named_anew(found["control-predecessors"], self.computation.renamed)
         if new_names := self.computation.module.renamed:
-            found.update({key: _named_anew(found[key], new_names) for key in CALLEES if key in found})
+            found.update({key: _named_anew(found[key], new_names) for key in CALLEE_NAMES if key in found})
         for key, bodies in (self.bodies or {}).items():
             names = ", ".join(f"%{body.name}" for body in bodies)
             found[key] = f"{{{names}}}" if key in LISTS else names
         return found
 
     def _read_callees(self) -> tuple[ComputationLike, ...]:
-        named = [name for key in CALLEES if key in self.attributes for name in split_list(inside(self.attributes[key]))]
+        named = [
+            name for key in CALLEE_NAMES if key in self.attributes for name in split_list(inside(self.attributes[key]))
+        ]
         return tuple(self.computation.module.computation(name) for name in named)
 
     @property

@@ -24,6 +24,8 @@ from strided.errors import LayoutError
 
 #: What makes one value of the partial values on unreduced axes; the first is not printed.
 REDUCTIONS = ("sum", "max", "min")
+#: The lists of mesh axes that cut no dimension, in XLA's order; the name of one alone stands for all axes.
+AXIS_LISTS = ("replicated", "unreduced", "manual")
 
 
 @dataclass(frozen=True)
@@ -115,24 +117,31 @@ class NamedSharding:
     def __post_init__(self) -> None:
         if self.reduction not in REDUCTIONS:
             raise LayoutError(f"partial values are reduced by {', '.join(REDUCTIONS)}, found {self.reduction!r}")
-        lists = [*(dim.axes for dim in self.dim_shardings), self.replicated, self.unreduced, self.manual]
-        for axis in chain.from_iterable(lists):
+        for axis in chain.from_iterable(self._lists):
             self._check_axis(axis)
-        self._check_overlaps(chain.from_iterable(lists))
-        for axes in lists:
+        self._check_overlaps(chain.from_iterable(self._lists))
+        for axes in self._lists:
             for one, next_one in pairwise(axes):
                 if one.size and one.index == next_one.index and one.pre_size * one.size == next_one.pre_size:
                     raise LayoutError(f"{self._axis_text(one)} and {self._axis_text(next_one)} should be one axis")
-        for word in ("replicated", "unreduced", "manual"):
+        for word in AXIS_LISTS:
             axes = getattr(self, word)
             if list(axes) != sorted(axes, key=lambda axis: (axis.index, axis.pre_size)):
                 raise LayoutError(f"the axes of {word}={self._list_text(axes)} should stand in the order of the mesh")
+        self._normalise()
 
-        for word in ("unreduced", "manual"):
+    @property
+    def _lists(self) -> list[tuple[Axis, ...]]:
+        """The axes of each dimension, and those of each of the `AXIS_LISTS`."""
+        return [*(dim.axes for dim in self.dim_shardings), *(getattr(self, word) for word in AXIS_LISTS)]
+
+    def _normalise(self) -> None:
+        """Drop what XLA does not keep."""
+        for word in AXIS_LISTS[1:]:
             axes = getattr(self, word)
             if axes and not self.dim_shardings and self._total(axes) == math.prod(self.mesh.sizes):
                 every = tuple(map(Axis, range(len(self.mesh.names))))
-                for name, value in (("replicated", ()), ("unreduced", ()), ("manual", ()), (word, every)):
+                for name, value in {**dict.fromkeys(AXIS_LISTS, ()), word: every}.items():
                     object.__setattr__(self, name, value)
         if not self.unreduced:
             object.__setattr__(self, "reduction", REDUCTIONS[0])
@@ -201,7 +210,7 @@ class NamedSharding:
     def _parts(self) -> list[tuple[int, int, int]]:
         """The mesh axes cut wherever a sub-axis begins or ends: (axis, factor before, factor up to its end)."""
         points = [{1, size} for size in self.mesh.sizes]
-        for axis in chain(*(dim.axes for dim in self.dim_shardings), self.replicated, self.unreduced, self.manual):
+        for axis in chain.from_iterable(self._lists):
             points[axis.index].update(axis.bounds(self.mesh.sizes[axis.index]))
         return [
             (index, low, high)
@@ -223,17 +232,16 @@ class NamedSharding:
         """XLA's text without the outer braces."""
         if self.mesh.is_maximal:
             return str(self.mesh)
-        words = ("replicated", "unreduced", "manual")
-        lists = [getattr(self, word) for word in words]
+        lists = [getattr(self, word) for word in AXIS_LISTS]
         if not self.dim_shardings and not any(lists):
             return f"{self.mesh}, replicated"
         by = "" if self.reduction == REDUCTIONS[0] else self.reduction
-        for word, axes in zip(words[1:], lists[1:], strict=True):
+        for word, axes in zip(AXIS_LISTS[1:], lists[1:], strict=True):
             whole = len(axes) == len(self.mesh.names) and not any(axis.size for axis in axes)
             if axes and whole and not self.dim_shardings:
                 return f"{self.mesh}, {word}{f'={by}' if by and word == 'unreduced' else ''}"
         shown = [f"[{', '.join(self._list_text(dim.axes, '?' if dim.open else '') for dim in self.dim_shardings)}]"]
-        for word, axes in zip(words, lists, strict=True):
+        for word, axes in zip(AXIS_LISTS, lists, strict=True):
             shown += [f"{word}={by if word == 'unreduced' else ''}{self._list_text(axes)}"] if axes else []
         return ", ".join([str(self.mesh), *shown])
 

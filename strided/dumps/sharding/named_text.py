@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
-from strided.dumps.sharding.named import REDUCTIONS, Axis, DimensionSharding, Mesh, NamedSharding
+from strided.dumps.sharding.named import AXIS_LISTS, REDUCTIONS, Axis, DimensionSharding, Mesh, NamedSharding
 from strided.dumps.sharding.tile_assignment import TileAssignment, device_number
 from strided.layout.lexer import Lexer
 
@@ -81,28 +81,10 @@ def _mesh_axis(lexer: Lexer) -> tuple[str, int]:
 
 
 def _assignment(lexer: Lexer, mesh: Mesh, start: int, make: Callable[..., T]) -> T:
-    axes: dict[str, Any] = {}
-    metadata: tuple[str, ...] = ()
-    every = tuple(map(Axis, range(len(mesh.names))))
+    """What stands behind a mesh: what cuts each dimension, or one word for all, and then lists of axes and metadata."""
     index = {name: k for k, name in enumerate(mesh.names)}
-    at, word = lexer.start, lexer.take_word()
-    if word in ("replicated", "unreduced", "unreduced=", "manual"):
-        if word != "replicated":
-            if not every:
-                lexer.fail(f"a mesh without axes cannot be {word.rstrip('=')}", at)
-            axes[word.rstrip("=")] = every
-        if word == "unreduced=":
-            axes["reduction"] = _reduction(lexer)
-            if lexer.token == "{":
-                axes["unreduced"] = _axes(lexer, index, ends=False)[0]
-    elif word:
-        lexer.fail(f"expected replicated, manual, unreduced or '[', found {word!r}", at)
-    else:
-        axes["dim_shardings"] = tuple(
-            lexer.bracketed(
-                "[]", lambda: DimensionSharding(*_axes(lexer, index, ends=True)), "replicated, manual, unreduced or '['"
-            )
-        )
+    axes = _first_axes(lexer, index)
+    metadata: tuple[str, ...] = ()
     while not lexer.take("}"):
         lexer.expect(",", "',' or '}'")
         at, word = lexer.start, lexer.take_word()
@@ -110,7 +92,7 @@ def _assignment(lexer: Lexer, mesh: Mesh, start: int, make: Callable[..., T]) ->
             metadata += read_metadata(lexer)
             continue
         name = word.rstrip("=")
-        others = ("replicated", "unreduced", "manual") if "dim_shardings" in axes else ()
+        others = AXIS_LISTS if "dim_shardings" in axes else ()
         if not word.endswith("=") or name not in others:
             wanted = "replicated=, unreduced=, manual= or metadata=" if others else "metadata="
             lexer.fail(f"expected {wanted}, found {repr(word) if word else lexer.shown()}", at)
@@ -120,6 +102,28 @@ def _assignment(lexer: Lexer, mesh: Mesh, start: int, make: Callable[..., T]) ->
             axes["reduction"] = _reduction(lexer)
         axes[name] = _axes(lexer, index, ends=False)[0]
     return lexer.build(start, lambda: make(named=NamedSharding(mesh, **axes), metadata=metadata))
+
+
+def _first_axes(lexer: Lexer, index: Mapping[str, int]) -> dict[str, Any]:
+    """The fields of a `NamedSharding` that the dimensions in brackets give, or a word for all axes of the mesh."""
+    at, word = lexer.start, lexer.take_word()
+    wanted = "replicated, manual, unreduced or '['"
+    if not word:
+        dims = lexer.bracketed("[]", lambda: DimensionSharding(*_axes(lexer, index, ends=True)), wanted)
+        return {"dim_shardings": tuple(dims)}
+    name = word.removesuffix("=")
+    if word not in (*AXIS_LISTS, "unreduced="):
+        lexer.fail(f"expected {wanted}, found {word!r}", at)
+    if name == "replicated":
+        return {}
+    if not index:
+        lexer.fail(f"a mesh without axes cannot be {name}", at)
+    axes: dict[str, Any] = {name: tuple(map(Axis, range(len(index))))}
+    if word == "unreduced=":
+        axes["reduction"] = _reduction(lexer)
+        if lexer.token == "{":
+            axes[name] = _axes(lexer, index, ends=False)[0]
+    return axes
 
 
 def _reduction(lexer: Lexer) -> str:

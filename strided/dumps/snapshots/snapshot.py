@@ -39,6 +39,7 @@ from strided.dumps.source import (
 from strided.errors import DumpError
 from strided.escape import visible
 from strided.layout import AnyShape, TupleShape
+from strided.runtime.argument_checks import one_of
 from strided.runtime.lazy import lazy
 from strided.wording import counted, some
 
@@ -379,8 +380,8 @@ def read_snapshot(
     if isinstance(origin, str) and is_contents(origin, lambda line: False):
         origin = origin.encode("utf-8", "backslashreplace")
     view, path = open_view(origin, max_bytes=max_bytes, mapped=mapped)
-    if form is not None and form not in FORMS:
-        raise ValueError(f"form must be one of {', '.join(map(repr, FORMS))}, not {form!r}")
+    if form is not None:
+        one_of(form, FORMS, "form")
     with naming_in_dump_errors(path):
         guess = form or form_of(view)
         if guess is None:

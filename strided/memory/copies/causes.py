@@ -14,7 +14,7 @@ from strided.memory.copies.dataflow import Dataflow, Place, renaming_factors
 from strided.memory.copies.layout_copy import Cause, Cure
 from strided.memory.copies.order import carried, layout_without_space, swapped
 from strided.memory.copies.traffic import byte_size
-from strided.memory.handing_on import operation_of
+from strided.memory.forwarding import operation_of
 from strided.memory.provenance import noted_name
 
 _COLLECTIVES = (
@@ -232,7 +232,7 @@ def _cure(cause: Cause, end: End, shares: int | None) -> Cure | None:
 
 
 def _insistent(layouts: Mapping[Place, Layout | None]) -> list[Decider]:
-    """What hands a value on, and yet does not take every layout."""
+    """What forwards a value, and yet does not take every layout."""
     updates = (End(*pair) for pair in layouts.items() if pair[0].instruction.opcode == "dynamic-update-slice")
     return [Decider(end.place.instruction, end) for end in updates]
 

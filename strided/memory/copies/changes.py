@@ -10,7 +10,7 @@ from strided.dumps.hlo.instruction import ComputationLike, callees_of, operands_
 from strided.layout import AnyShape, Shape, TupleShape
 from strided.memory.copies.dataflow import Dataflow, Place, permutation_of
 from strided.memory.copies.order import common_factors, layout_without_space, same_memory, transposed_factors
-from strided.memory.handing_on import begun_by, result_part
+from strided.memory.forwarding import begun_by, result_part
 
 #: What a fusion that only changes layouts may contain.
 _PLAIN = frozenset(("parameter", "copy", "transpose", "reshape", "bitcast", "tuple", "get-tuple-element", "fusion"))

@@ -1,7 +1,7 @@
-"""Where a value comes from, and where it goes, through instructions that only hand it on.
+"""Where a value comes from, and where it goes, through instructions that only forward it.
 
 A *place* is a value: an instruction, and for a tuple the part. Bitcasts, tuples, fusions, calls, loops and
-branches hand values on; so do slices and conversions of type, which keep the order of dimensions.
+branches forward values; so do slices and conversions of type, which keep the order of dimensions.
 """
 
 from __future__ import annotations
@@ -12,17 +12,18 @@ from typing import NamedTuple
 from strided.dumps.hlo import Instruction, Module
 from strided.dumps.hlo.instruction import ComputationLike, callees_of, operands_of
 from strided.dumps.hlo.lexer import integers
-from strided.layout import AnyShape, Shape, TupleShape
+from strided.layout import AnyShape, Shape
+from strided.layout.tuples import subshape
 from strided.memory.copies.order import Factor, common_factors, layout_without_space, order_of, transposed_factors
-from strided.memory.handing_on import RUNNING, SAME_VALUE, begun_by, operation_of, result_part, tuple_index
+from strided.memory.forwarding import CONTROL_FLOW, SAME_VALUE, begun_by, operation_of, result_part, tuple_index
 
 #: Operations whose result is their first operand under another name, or with the same order of dimensions.
 RENAMING = frozenset(
     ("bitcast", "reshape", "transpose", "copy", "convert", "slice", "dynamic-slice", "dynamic-update-slice")
 )
-_HANDING_ON = RENAMING | SAME_VALUE
-#: Operations that hand values to a computation and give what it gives.
-_CALLS = RUNNING | {"fusion"}
+_FORWARDING = RENAMING | SAME_VALUE
+#: Operations that pass values to a computation and give what it gives.
+_CALLS = CONTROL_FLOW | {"fusion"}
 
 
 class Place(NamedTuple):
@@ -33,20 +34,16 @@ class Place(NamedTuple):
 
     @property
     def shape(self) -> AnyShape | None:
-        shape = self.instruction.shape
-        for k in self.part:
-            if not isinstance(shape, TupleShape) or k >= len(shape):
-                return None
-            shape = shape[k]
-        return shape
+        """Its shape; None if a damaged dump does not say it."""
+        return subshape(self.instruction.shape, self.part)
 
 
-def hands_on(opcode: str) -> bool:
-    """Whether an operation, or a part of an asynchronous one, hands its first operand on."""
+def forwards(opcode: str) -> bool:
+    """Whether an operation, or a part of an asynchronous one, forwards its first operand."""
     if opcode.endswith("-update"):
         return True
     operation = operation_of(opcode)
-    return operation in _HANDING_ON or (opcode.endswith("-done") and operation in _CALLS)
+    return operation in _FORWARDING or (opcode.endswith("-done") and operation in _CALLS)
 
 
 class Loop(NamedTuple):
@@ -72,7 +69,7 @@ class Dataflow:
     Attributes
     ----------
     callers : dict of Computation to list of Instruction
-        The instructions that hand values to a computation; reducers and comparators have none here.
+        The instructions that pass values to a computation; reducers and comparators have none here.
     """
 
     def __init__(self, module: Module) -> None:
@@ -85,10 +82,10 @@ class Dataflow:
                 for callee in dict.fromkeys(callees_of(instruction)):
                     self.callers.setdefault(callee, []).append(instruction)
 
-    # ---- backwards --------------------------------------------------------------------------------------------------
+    # ---- where a value comes from -----------------------------------------------------------------------------------
 
     def before(self, place: Place) -> list[Place]:
-        """The places that a value is handed on from; none for one that is made where it is."""
+        """The places that a value is forwarded from; none for one that is made where it is."""
         instruction, part = place
         opcode, operands = instruction.opcode, operands_of(instruction)
         if opcode == "parameter":
@@ -97,19 +94,19 @@ class Dataflow:
             ]
         if opcode == "get-tuple-element" and operands:
             return [Place(operands[0], (tuple_index(instruction), *part))]
-        if opcode == "tuple" and part and part[0] < len(operands):
+        if opcode == "tuple" and part and 0 <= part[0] < len(operands):
             return [Place(operands[part[0]], part[1:])]
         if operands and opcode.endswith("-done"):
-            return [Place(operands[0], result_part(operands[0]) + part)] if hands_on(opcode) else []
+            return [Place(operands[0], result_part(operands[0]) + part)] if forwards(opcode) else []
         if operands and opcode.endswith("-update"):
             return [Place(operands[0], part)]
         result = result_part(instruction)
         return self._made_of(instruction, part[len(result) :]) if part[: len(result)] == result else []
 
     def _made_of(self, instruction: Instruction, part: tuple[int, ...]) -> list[Place]:
-        """The places that a part of the result is handed on from, of an operation or of one that is started."""
+        """The places that a part of the result is forwarded from, of an operation or of one that is started."""
         operation, operands = begun_by(instruction.opcode), operands_of(instruction)
-        if operands and hands_on(operation):
+        if operands and forwards(operation):
             return [Place(operands[0], part)]
         if operation == "while":
             loop = loop_of(instruction)
@@ -132,17 +129,17 @@ class Dataflow:
         elif number < len(operands):
             yield Place(operands[number], part)
 
-    # ---- forwards ---------------------------------------------------------------------------------------------------
+    # ---- where it goes ----------------------------------------------------------------------------------------------
 
     def after(self, place: Place) -> tuple[list[Place], list[Instruction]]:
-        """The places that a value is handed on to, and the instructions that take it to make something else.
+        """The places that a value is forwarded to, and the instructions that take it to make something else.
 
         The root of the entry is taken by nobody.
         """
         instruction, part = place
         onwards, takers = [], []
         for user in self._users(place):
-            found = list(self._handed_on(place, user))
+            found = list(self._forwarded(place, user))
             onwards += found
             if not found and user.opcode not in ("get-tuple-element", "tuple"):
                 takers.append(user)
@@ -172,7 +169,7 @@ class Dataflow:
                 found.setdefault(operand, []).append(k)
         return found
 
-    def _handed_on(self, place: Place, user: Instruction) -> Iterator[Place]:
+    def _forwarded(self, place: Place, user: Instruction) -> Iterator[Place]:
         instruction, part = place
         opcode, operation, result = user.opcode, begun_by(user.opcode), result_part(user)
         positions = self._positions(user).get(instruction, [])
@@ -183,9 +180,9 @@ class Dataflow:
             yield from (Place(user, (k, *part)) for k in positions)
         elif opcode.endswith("-done"):
             done = result_part(instruction)
-            if hands_on(opcode) and part[: len(done)] == done:
+            if forwards(opcode) and part[: len(done)] == done:
                 yield Place(user, part[len(done) :])
-        elif hands_on(operation):
+        elif forwards(operation):
             if 0 in positions:
                 yield Place(user, part if opcode.endswith("-update") else result + part)
         elif operation == "while":
@@ -220,7 +217,7 @@ def _parameters(computation: ComputationLike, number: int, part: tuple[int, ...]
 
 
 def renaming_factors(one: Place, other: Place) -> list[Factor] | None:
-    """How the dimensions of `one` become those of `other`, which the former is handed on to."""
+    """How the dimensions of `one` become those of `other`, which the former is forwarded to."""
     shape, renamed = one.shape, other.shape
     if not isinstance(shape, Shape) or not isinstance(renamed, Shape):
         return None

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from strided.dumps.hlo import Instruction
 from strided.dumps.hlo.instruction import ComputationLike, operands_of
 from strided.memory.copies.dataflow import Dataflow, Place, loop_of
-from strided.memory.handing_on import begun_by
+from strided.memory.forwarding import begun_by
 
 _KNOWN = re.compile(r'"known_trip_count"\s*:\s*\{\s*"n"\s*:\s*"?(\d{1,19})')
 #: More executions than this are none that a program ends.

@@ -10,7 +10,7 @@ from strided.memory.copies.executions import Executions, executions
 from strided.memory.copies.layout_copy import LayoutCopies, LayoutCopy
 from strided.memory.copies.traffic import byte_size, bytes_of_program
 from strided.memory.copies.verify import verified
-from strided.runtime.argument_checks import at_least, whole
+from strided.runtime.argument_checks import number, whole
 from strided.tpu.default_layout import check_generation
 
 
@@ -79,7 +79,7 @@ def layout_copies(
         raise TypeError(f"layout_copies takes a Module, not {type(module).__name__}: strided.read_hlo reads one")
     if before is not None and not isinstance(before, Module):
         raise TypeError(f"before must be a Module, not {type(before).__name__}: strided.read_hlo reads one")
-    if not at_least(timeout, 0, "timeout"):
+    if not number(timeout, "timeout") >= 0:
         raise ValueError(f"timeout must be 0 or more, not {timeout!r}")
     check_generation(generation)
     top = None if top is None else whole(top, "top")

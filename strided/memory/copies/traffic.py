@@ -10,10 +10,10 @@ from strided.errors import StridedError
 from strided.layout import AnyShape, TupleShape
 from strided.memory.copies.dataflow import Dataflow, Place
 from strided.memory.copies.executions import Executions
-from strided.memory.handing_on import RUNNING, SAME_VALUE, begun_by, result_part
+from strided.memory.forwarding import CONTROL_FLOW, SAME_VALUE, begun_by, result_part
 
 #: What moves nothing itself: names for values, control, and what runs computations, of which each instruction counts.
-_MOVES_NOTHING = RUNNING.union(
+_MOVES_NOTHING = CONTROL_FLOW.union(
     SAME_VALUE, "after-all bitcast constant get-tuple-element parameter partition-id replica-id tuple".split()
 )
 _SLICES = ("dynamic-slice", "slice", "gather")

@@ -1,4 +1,4 @@
-"""Which instructions hand on a value that another one makes, and which part of a result it then is.
+"""Which instructions forward the value of an operand, and which part of their result it then is.
 
 ``copy-start``, ``copy-update`` and ``copy-done`` belong to one asynchronous *operation*, a ``copy``. Any instruction
 may be started so: ``call-start`` runs what ``call`` does.
@@ -11,14 +11,16 @@ from typing import TYPE_CHECKING
 
 from strided.dumps.hlo.lexer import integer
 from strided.layout import AnyShape, TupleShape
+from strided.layout.tuples import subshape
 
 if TYPE_CHECKING:
     from strided.dumps.hlo import Instruction
 
 #: Instructions whose value is their first operand's, in the same place and layout.
 SAME_VALUE = frozenset(("add-dependency", "domain", "opt-barrier"))
-#: Operations that run other computations one instruction after another; ``async-start`` starts such a computation.
-RUNNING = frozenset(("async", "call", "conditional", "while"))
+#: Operations that run other computations one instruction after another (XLA's ``CallContext::kControlFlow``);
+#: ``async-start`` starts such a computation.
+CONTROL_FLOW = frozenset(("async", "call", "conditional", "while"))
 
 #: Where starts have their result that do not hold their operands before it: ``copy-start`` holds its operand second,
 #: ``all-reduce-start`` not at all.
@@ -55,7 +57,7 @@ def wraps(shape: AnyShape | None) -> bool:
 
     That of ``copy-start`` begins with the copy. But a computation of one ``copy`` is started under the same name.
     """
-    return isinstance(shape, TupleShape) and len(shape) > 0 and isinstance(shape[0], TupleShape)
+    return isinstance(subshape(shape, (0,)), TupleShape)
 
 
 def tuple_index(instruction: Instruction) -> int:

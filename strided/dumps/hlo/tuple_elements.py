@@ -18,7 +18,7 @@ MARK = "#"
 _MOST_NESTED, _MOST_DIGITS = 64, 9
 
 
-def with_elements(
+def with_tuple_elements(
     found: Sequence[TextInstruction], undefined: Sequence[tuple[TextInstruction, str]]
 ) -> tuple[list[TextInstruction], list[tuple[TextInstruction, str]]]:
     """The instructions of a computation with all elements that these take, and what remains undefined.

@@ -110,7 +110,7 @@ def _judge(function: Function, array: ArrayBase, values: Any) -> None:
 
 
 #: Each of these functions of NumPy's, as it is carried out for an array in a layout.
-WRITES: dict[Function, Function] = {
+INPLACE_FUNCTIONS: dict[Function, Function] = {
     np.copyto: _copyto,
     np.put: _put,
     np.place: _place,

@@ -1,0 +1,46 @@
+"""Files that a command is to write: none of what it reads, and none under the name of another format."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Sequence
+
+import click
+
+from strided.cli.operands import STANDARD
+from strided.files.atomic import refuse_same
+from strided.io.containers import ending_of, split_name
+
+
+def check_target(target: str, sources: Sequence[str], *endings: str) -> None:
+    """UsageError for a file to write that is one of the sources, or has the ending of another format."""
+    if target == STANDARD:
+        return
+    refuse_standard_output(target)
+    for status in statuses(sources):
+        refuse_same(status, target)
+    if ending_of(target) not in ("", *endings):
+        raise click.UsageError(f"{target}: end the name in {endings[0]}, which is what is written")
+
+
+def refuse_standard_output(target: str) -> None:
+    """UsageError for a path to the file or pipe that standard output goes to, such as ``/dev/stdout``."""
+    with contextlib.suppress(OSError):  # nothing is there, or standard output is no file
+        if os.path.samestat(os.stat(target), os.fstat(sys.stdout.fileno())):
+            raise click.UsageError(
+                f"{target} is where standard output goes: write {STANDARD} for it, or name another file"
+            )
+
+
+def statuses(sources: Sequence[str]) -> list[os.stat_result]:
+    """The status of each file among sources; shapes and what cannot be read have none."""
+    found = []
+    for source in sources:
+        with contextlib.suppress(OSError):
+            if source != STANDARD:
+                found.append(os.stat(split_name(source)[0]))
+            elif sys.stdin is not None:
+                found.append(os.fstat(sys.stdin.fileno()))
+    return found
