@@ -95,7 +95,8 @@ def _copy(exchange, shared, source, target, outer, rows, pieces, members, stream
     on = max(1, _AHEAD // max(1, size * shared)) if source.size > NEAR else ZERO
     end = simd_bytes.address(source) + source.size
     for o in range(outer.shape[0]):
-        lead = outer[min(o + on, outer.shape[0] - 1), 0] - outer[o, 0]
+        later = min(o + on, outer.shape[0] - 1)
+        lead, target_lead = outer[later, 0] - outer[o, 0], outer[later, 1] - outer[o, 1]
         for p in range(pieces.shape[0]):
             s = simd_bytes.address(source) + outer[o, 0] + pieces[p, 0]
             t = simd_bytes.address(target) + outer[o, 1] + pieces[p, 1]
@@ -108,6 +109,9 @@ def _copy(exchange, shared, source, target, outer, rows, pieces, members, stream
                 if lead:
                     for k in range(members[1]):
                         simd_bytes.prefetch(s + done + lead + rows[k, 0])
+                    # Words that are written in part are read before.
+                    for k in range(members[0] if mask != EVERY_BIT else 0):
+                        simd_bytes.prefetch(t + done + target_lead + rows[k, 1])
                 if members[1] == shared and done + 64 <= count:
                     exchange(room + _SOURCES, s + done, room + _TARGETS, t + done, wanted, past)
                 else:

@@ -25,9 +25,9 @@ _RUN_COST, _NEAR_RUN_COST, _ALIKE_RUN_COST, _WORD_RUN_COST = 1000.0, 500.0, 2500
 _LONG_RUN_BITS = 1024
 #: The same for words whose rows are exchanged, in runs of less than four lines.
 _EXCHANGED_RUN_COST, _LONG_EXCHANGED_BITS = 3000.0, 2048
-#: How much longer it takes to exchange rows, or to put rows into words, so that words of the target are filled in part,
-#: or to put rows into words that are alone in these.
-_IN_PART, _ALONE = 3.0, 2.0
+#: How much longer it takes to exchange rows, and to put rows into words, so that words of the target are filled in part,
+#: and to put rows into words that are alone in these.
+_EXCHANGED_IN_PART, _IN_PART, _ALONE = 1.5, 3.0, 2.0
 #: The same for runs of bytes and halves of words in memory that begin inside of lines: from a line and a half, shorter
 #: ones being put together, up to half a kilobyte.
 _RAGGED_RUN_COST, _RAGGED_RUN_BITS, _LONG_RAGGED_RUN_BITS = 4400.0, 768, 4096
@@ -92,7 +92,7 @@ def _bit_cost(step: VectorStep, in_memory: tuple[bool, bool] | None) -> float:
     elif step.kernel == "short_rows":
         run = _short_row_cost(step, in_memory)
     elif step.is_exchange:
-        cost *= _IN_PART if step.members[1] < step.shared else 1
+        cost *= _EXCHANGED_IN_PART if step.members[1] < step.shared else 1
         run, long = _EXCHANGED_RUN_COST, _LONG_EXCHANGED_BITS
     if step.is_transposition:
         places = step.run_places
