@@ -25,8 +25,8 @@ _RUN_COST, _NEAR_RUN_COST, _ALIKE_RUN_COST, _WORD_RUN_COST = 1000.0, 500.0, 2500
 _LONG_RUN_BITS = 1024
 #: The same for words whose rows are exchanged, in runs of less than four lines.
 _EXCHANGED_RUN_COST, _LONG_EXCHANGED_BITS = 3000.0, 2048
-#: How much longer it takes to exchange rows, and to put rows into words, so that words of the target are filled in part,
-#: and to put rows into words that are alone in these.
+#: How much longer it takes to exchange rows, and to put rows into words, so that words of the target are filled in
+#: part, and to put rows into words that are alone in these.
 _EXCHANGED_IN_PART, _IN_PART, _ALONE = 1.5, 3.0, 2.0
 #: The same for runs of bytes and halves of words in memory that begin inside of lines: from a line and a half, shorter
 #: ones being put together, up to half a kilobyte.
