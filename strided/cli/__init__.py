@@ -10,6 +10,7 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
+from strided.cli.interruption import interruptible
 from strided.runtime.missing import advising
 
 __all__ = ["main"]
@@ -17,7 +18,7 @@ __all__ = ["main"]
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run a command line (by default `sys.argv`) and end the process."""
-    try:
+    with interruptible():
         try:
             with advising("the command line"):
                 from strided.cli.run import run  # in here, because Ctrl-C may come while all of it is imported
@@ -26,7 +27,3 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
                 sys.stderr.write(f"strided: {error}\n")
             sys.exit(2)
         run(arguments)
-    except KeyboardInterrupt:
-        if sys.stderr is not None:
-            sys.stderr.write("strided: interrupted\n")
-        sys.exit(130)

@@ -12,12 +12,14 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NoReturn
 
 from strided.cli.group import ENDING, end
+from strided.cli.interruption import interruptible
 
 #: After how long a thread is told again.
 _AGAIN_SECONDS = 0.02
@@ -40,6 +42,26 @@ def forked() -> int | None:
     threading.Thread(target=_watch, args=(asked, _told(handlers)), name="strided_parent", daemon=True).start()
     _answer(handlers, lambda *_: None)
     return None
+
+
+def end_with(work: Callable[[], NoReturn]) -> NoReturn:
+    """Do this in a child and end it, as the interpreter ends a process: whoever called goes on in the parent alone.
+
+    A caller that catches SystemExit would otherwise go on in both.
+    """
+    code: object = 1
+    try:
+        with interruptible():
+            work()
+    except SystemExit as done:
+        code = done.code
+    except BaseException:
+        sys.excepthook(*sys.exc_info())
+    finally:
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(OSError, ValueError):  # whoever writes has named what cannot be written
+                stream.flush()
+        os._exit(code if isinstance(code, int) else int(code is not None))
 
 
 def _handlers() -> Mapping[int, _Handler]:

@@ -17,7 +17,7 @@ from typing import NoReturn
 
 import click
 
-from strided.cli.child import forked
+from strided.cli.child import end_with, forked
 from strided.cli.group import ENDING, commands, end
 from strided.cli.operands import STANDARD
 from strided.cli.options import help_width, width
@@ -48,6 +48,11 @@ def run(arguments: Sequence[str] | None = None) -> NoReturn:
         code = forked()
         if code is not None:
             _end_as(code)
+        end_with(lambda: _carry_out(arguments))
+    _carry_out(arguments)
+
+
+def _carry_out(arguments: Sequence[str] | None) -> NoReturn:
     try:
         commands.main(args=arguments, prog_name="strided", standalone_mode=False, terminal_width=help_width())
     except click.exceptions.Exit as done:

@@ -97,3 +97,20 @@ def test_a_signal_to_both_ends_a_command_once(tmp_path: Path) -> None:
     command = _command("os.killpg(0, signal.SIGINT); time.sleep(30)", tmp_path)
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, start_new_session=True)
     assert (done.returncode, done.stdout, done.stderr) == (130, "begun True\n", "\nstrided: interrupted\n")
+
+
+@pytest.mark.parametrize(("shape", "code"), [(SHAPE, 0), ("f32[", 2)], ids=["done", "refused"])
+def test_a_caller_that_catches_the_end_goes_on_once(shape: str, code: int, tmp_path: Path) -> None:
+    (tmp_path / "x.bin").write_bytes(sample())
+    script = """
+import sys, strided.cli
+for _ in range(3):
+    try:
+        strided.cli.main()
+    except SystemExit as done:
+        print("ended with", done.code, flush=True)
+"""
+    command = [sys.executable, "-c", script, "padding", str(tmp_path / "x.bin"), shape]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0
+    assert done.stdout.count(f"ended with {code}") == done.stdout.count("ended with") == 3
