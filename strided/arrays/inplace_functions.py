@@ -24,13 +24,16 @@ def _copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) -
         return NotImplemented
     if where is not True:
         return _copyto_where(dst, src, casting, where)
-    if not isinstance(src, (np.ndarray, ArrayBase)):
+    is_scalar = isinstance(src, (np.generic, int, float, complex))
+    if not is_scalar and not isinstance(src, (np.ndarray, ArrayBase)):
         return NotImplemented
-    example = np.zeros(0 if src.ndim else (), src.dtype)  # of scalars, NumPy has other words
-    target = np.empty(0, dst.dtype)
+    # Of a scalar NumPy looks at the value; of an array without dimensions it has other words than of others.
+    example = src if is_scalar else np.zeros(0 if src.ndim else (), src.dtype)
+    target = np.empty(() if is_scalar and dst.size else 0, dst.dtype)
     target.flags.writeable = is_writeable(dst)  # NumPy looks at this before the types
     np.copyto(target, example, casting=casting)  # type: ignore[arg-type]
-    dst[...] = src
+    if dst.size or not is_scalar:
+        dst[...] = target if is_scalar else src
     return None
 
 

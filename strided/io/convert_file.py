@@ -9,6 +9,7 @@ from typing import Any, BinaryIO, SupportsIndex
 
 import numpy as np
 
+from strided.arrays.grid_array import GridArray
 from strided.arrays.layout_array import LayoutArray
 from strided.errors import UnsupportedError
 from strided.files.atomic import refuse_existing, refuse_same, replaced, replaced_folder
@@ -41,8 +42,8 @@ def save_npy(path: str | os.PathLike[str], array: Any, *, progress: Progress | N
     Parameters
     ----------
     path : path
-    array : LayoutArray or array-like
-        A LayoutArray is converted block by block and need not fit into memory.
+    array : LayoutArray, ShardedArray or array-like
+        The first two are converted block by block and need not fit into memory.
     progress : callable, optional
         Called after each block with the number of elements that it held.
 
@@ -83,8 +84,8 @@ def save_safetensors(
     Parameters
     ----------
     path : path
-    arrays : mapping of str to LayoutArray or array-like
-        A LayoutArray is converted block by block and need not fit into memory.
+    arrays : mapping of str to LayoutArray, ShardedArray or array-like
+        The first two are converted block by block and need not fit into memory.
     layout : str or Layout, optional
         Layout of buffers to store, padded with zeros. By default the values are stored row-major.
     progress : callable, optional
@@ -268,7 +269,8 @@ def result_shape(array: Any, layout: str | Layout | None, element_type: str | No
 
 
 def _as_array(array: Any) -> Any:
-    found = array if isinstance(array, LayoutArray) else np.asanyarray(array)
+    """The array itself if it can be read block by block, else as an ndarray."""
+    found = array if isinstance(array, (LayoutArray, GridArray)) else np.asanyarray(array)
     if isinstance(found, np.ma.MaskedArray):
         raise UnsupportedError("files hold no masks, and this one would be lost: give array.filled(value)")
     return found

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import strided.interop
-from strided.dumps.hlo import Module, read_hlo
-from strided.dumps.sharding.sharding import Sharding
-from strided.errors import NotationError, UnsupportedError
+from strided.dumps.hlo import read_hlo
+from strided.errors import UnsupportedError
+from strided.memory.partitions import partitions_of
 
 _COMPILER = Path(strided.interop.__file__).with_name("ahead_of_time.py")
 
@@ -73,7 +73,7 @@ def compile_hlo(text: str, generation: str = "v5e", *, timeout: float = 120, dum
         "text": text,
         "generation": generation,
         "replicas": module.replica_count,
-        "partitions": _partitions(module),
+        "partitions": partitions_of(module),
     }
     flags = f"{os.environ.get('XLA_FLAGS', '')} --xla_dump_to={dump_to} --xla_dump_hlo_as_text"
     environment = os.environ | ({} if dump_to is None else {"XLA_FLAGS": flags})
@@ -97,15 +97,3 @@ def compile_hlo(text: str, generation: str = "v5e", *, timeout: float = 120, dum
     if "error" in answer:
         raise UnsupportedError(f"the compiler does not take this program: {answer['error']}")
     return Compiled(**answer)
-
-
-def _partitions(module: Module) -> int:
-    """The number of partitions: as the header says, else as many as shardings of parameters name."""
-    return max(module.num_partitions, *(_devices(parameter.sharding) for parameter in module.parameters), 1)
-
-
-def _devices(sharding: str | None) -> int:
-    try:
-        return (Sharding.parse(sharding).num_devices if sharding else None) or 1
-    except NotationError:
-        return 1

@@ -13,6 +13,7 @@ from strided.layout.tuples import unbuffered
 from strided.memory.buffers import Buffer, LiveRange, has_tiles, usage_of
 from strided.memory.forwarding import SAME_VALUE
 from strided.memory.liveness import Index, Liveness, Member
+from strided.memory.partitions import partitions_of
 from strided.memory.provenance import source_of
 from strided.memory.report import MemoryReport, name_of_space
 from strided.tpu.default_layout import default_layout
@@ -82,7 +83,7 @@ def report_from_module(
         schedule=liveness.schedule if module.is_scheduled else (),
         usage=tuple(usage),
         bounds=frozenset({"peak_bytes", "padding_bytes"} | ({"total_bytes"} if total is None else set())),
-        notes=(note or _basis(module), *_of_values(found, unsized)),
+        notes=(note or _basis(module), *_of_partitions(module), *_of_values(found, unsized)),
     )
 
 
@@ -101,6 +102,15 @@ def _basis(module: Module) -> str:
         "HLO alone has no compiler's total, and this module no order: this is the sum of all its values; "
         "before optimizations the compiler's total may be many times as much"
     )
+
+
+def _of_partitions(module: Module) -> Iterator[str]:
+    """Whose shapes these may be, in a program for several devices; what is scheduled was partitioned before."""
+    if not module.is_scheduled and (count := partitions_of(module)) > 1:
+        yield (
+            f"the module is for {count:,} devices: before partitioning its shapes, and so these sizes, are those of "
+            "whole arrays, of which a device may hold a part"
+        )
 
 
 def _of_values(found: Sequence[_Sized], unsized: Sequence[str]) -> Iterator[str]:

@@ -238,7 +238,7 @@ def _buffer(row: Row, generation: str | None, stated: Mapping[str, list[_Stated]
         shapes=shapes,
         is_rounded=row.size.is_rounded and len(sizes) != 1,
         is_explained=bool(shapes) or row.unpadded is not None or not is_padded,
-        source=Source(op_name=row.op_name) if row.op_name else _joined(parameters or makers),
+        source=row.source or _joined(parameters or makers),
     )
 
 

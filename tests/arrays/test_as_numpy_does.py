@@ -173,6 +173,32 @@ def test_a_part_is_set_from_another_array(layout: str) -> None:
     same_values(array, values)
 
 
+SCALARS = [0, True, -1, 300, 1.5, np.nan, 1j, np.int8(-3), np.float64(1e300), np.uint64(2**63), np.str_("a"), None]
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning", "ignore::numpy.exceptions.ComplexWarning")
+@pytest.mark.parametrize("source", SCALARS, ids=str)
+@pytest.mark.parametrize("casting", ["same_kind", "unsafe"])
+@pytest.mark.parametrize("dims", [(2, 3), (0, 3)])
+@pytest.mark.parametrize("dtype", ["u1", "f4", ml_dtypes.bfloat16])
+def test_copyto_of_scalars(source: Any, casting: Any, dims: tuple[int, ...], dtype: Any, layout: str) -> None:
+    values = np.ones(dims, dtype)
+    array = sd.LayoutArray.from_numpy(values, layout)
+    same_outcome(
+        lambda: np.copyto(array, source, casting=casting), lambda: np.copyto(values, source, casting=casting), same
+    )
+    same_values(array, values)
+
+
+def test_copyto_of_a_scalar_converts_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    array = sd.LayoutArray.from_numpy(np.zeros((40, 50), np.float32), "{1,0:T(8,128)}")
+    for view, scalar in ((array, 1), (array[::2], np.float64(0.5))):
+        with monkeypatch.context() as patch:
+            patch.setattr("strided.arrays.array_functions._converted", None)
+            np.copyto(view, scalar)
+        assert (np.asarray(view) == scalar).all()
+
+
 @pytest.mark.parametrize("source", [np.arange(6, dtype=np.int8).reshape(2, 3), np.arange(5, dtype=np.int8), 1j, "a", 1])
 @pytest.mark.parametrize("options", [{}, {"where": False}, {"where": np.ones(3, bool)}, {"casting": "safe"}])
 @pytest.mark.parametrize("writable", [True, False])

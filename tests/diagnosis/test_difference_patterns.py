@@ -436,6 +436,18 @@ def test_rounded_values(narrow: Any, name: str) -> None:
         assert named_pattern(diff(x, b).patterns[0]) == ("rounded", name)
 
 
+@pytest.mark.parametrize(
+    ("narrow", "name"), [(ml_dtypes.bfloat16, "bf16"), (np.float16, "f16"), (ml_dtypes.float8_e4m3fn, "f8e4m3fn")]
+)
+def test_rounded_values_may_come_first(narrow: Any, name: str) -> None:
+    x = values_of(F32)
+    found = diff(x.astype(narrow), x).patterns[0]
+    assert named_pattern(found) == ("rounded", name)
+    assert found.sentence.startswith(f"a is b rounded to {name}: this explains all ")
+    # Where both have one type, either may be the values as they were.
+    assert all(pattern.kind != "rounded" for pattern in diff(x.astype(narrow).astype(np.float32), x).patterns)
+
+
 def test_rounded_values_in_one_place() -> None:
     def fault(x: Array) -> None:
         x[8:16] = x[8:16].astype(ml_dtypes.bfloat16)

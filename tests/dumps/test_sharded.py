@@ -10,11 +10,13 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import strided as sd
 from strided.arrays.layout_array import LayoutArray
 from strided.dumps.sharded.assemble import ShardedArray, assemble, shard
 from strided.dumps.sharding.sharding import Sharding
@@ -125,6 +127,29 @@ def test_a_read_opens_only_the_files_it_needs(tmp_path):
     np.testing.assert_array_equal(np.asarray(whole), values)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, ml_dtypes.bfloat16, ml_dtypes.int4])
+@pytest.mark.parametrize("layout", [None, "{0,1:T(4,8)}"])
+def test_files_are_written_block_by_block(dtype, layout, tmp_path, monkeypatch):
+    monkeypatch.setattr("strided.io.write_values.BLOCK_BYTES", 256)
+    values = (np.arange(17 * 30).reshape(17, 30) % 15 - 7).astype(dtype)
+    text = "{devices=[2,3]<=[6]}"
+    whole = assemble(shard(values, text, "{1,0:T(2,4)}"), text, values.shape)
+    monkeypatch.setattr(ShardedArray, "to_numpy", None)  # nothing converts all of it
+    if layout is None:
+        sd.save_npy(tmp_path / "w.npy", whole)
+        assert sd.load_npy(tmp_path / "w.npy").tobytes() == values.tobytes()
+    sd.save_safetensors(tmp_path / "w.safetensors", {"w": whole}, layout)
+    assert sd.open(f"{tmp_path / 'w.safetensors'}:w").tobytes() == values.tobytes()
+
+
+def test_a_missing_shard_leaves_no_file(tmp_path):
+    part = assemble({0: np.zeros(2)}, "{devices=[2]<=[2]}", (4,))
+    for save in (lambda: sd.save_npy(tmp_path / "w", part), lambda: sd.save_safetensors(tmp_path / "w", {"w": part})):
+        with pytest.raises(DumpError, match="no shard holds"):
+            save()
+    assert not list(tmp_path.iterdir())
+
+
 def test_missing_shards_matter_only_where_they_are_read():
     values = np.arange(16, dtype=np.int32).reshape(4, 4)
     shards = shard(values, "{devices=[2,2]<=[4]}")
@@ -185,6 +210,12 @@ def test_copies_are_compared_bit_for_bit():
     assert str(agreeing) == "the copies of all 2 tiles agree"
 
 
+def test_values_that_print_alike_are_shown_with_their_bits():
+    quiet, other = (np.array([bits], np.uint32).view(np.float32) for bits in (0x7FC00000, 0x7FC00001))
+    report = assemble([quiet, other], "{replicated}", (1,)).compare_replicas()
+    assert str(report).endswith("first at [0]: nan (0x7fc00001) instead of nan (0x7fc00000)")
+
+
 def test_the_odd_one_out_is_named_even_when_it_comes_first():
     good, bad = np.array([1.0, 2.0]), np.array([1.0, np.nan])
     report = assemble([bad, good, good], "{replicated}", (2,)).compare_replicas()
@@ -220,11 +251,17 @@ def test_large_copies_are_compared_in_pieces(monkeypatch):
         ([np.zeros(2)], "{maximal device=1}", (2,), DumpError, "none of the devices"),
         ([np.zeros(2)], "{manual}", (2,), UnsupportedError, "does not say which part"),
         ([np.zeros(2)], "{unreduced}", (2,), UnsupportedError, "partial sums"),
-        ([np.zeros(2)], "{{replicated}}", (2,), UnsupportedError, "does not say which part"),
-        ([np.zeros(2)], "{devices=[2]<=[2]}", (2, 2), LayoutError, "cuts 1 dimensions"),
+        ([np.zeros(2)], "{{replicated}}", (2,), UnsupportedError, "each leaf: take one of its elements"),
+        ([np.zeros(2)], "{devices=[2]<=[2]}", (2, 2), LayoutError, "cuts 1 dimension, the array has 2"),
         ([np.zeros(2)], "{replicated}", "(f32[2], f32[2])", UnsupportedError, "not the shape of one array"),
         ([bytes(8)], "{replicated}", (2,), DumpError, "need a shape with an element type"),
-        ([bytes(7)], "{replicated}", "f32[2]", BufferSizeError, "7"),
+        (
+            [bytes(8), bytes(7)],
+            "{devices=[2]<=[2]}",
+            "f32[4]",
+            BufferSizeError,
+            "shard of device 1: .* the buffer has 7",
+        ),
         ("abc", "{replicated}", "f32[2]", TypeError, "not one str: put it in a list"),
         (bytes(8), "{replicated}", "f32[2]", TypeError, "not one bytes: put it in a list"),
         (Path("abc"), "{replicated}", "f32[2]", TypeError, "Path: put it in a list"),

@@ -326,3 +326,30 @@ ENTRY %main (x: f32[8,128]) -> f32[8,128] {{
 """)
     ranges = {index: Liveness(module).range_of("pair", index) for index in ((), (0,), (1,))}
     assert ranges == {(): (2, 5), (0,): (2, 4), (1,): (2, 7)}
+
+
+WHOLE = "before partitioning its shapes"
+
+
+@pytest.mark.parametrize(
+    ("header", "sharding", "devices"),
+    [
+        ("", "{devices=[8]<=[8]}", 8),
+        ("", "{devices=[1,2,2]<=[4] last_tile_dim_replicate}", 4),
+        ("", "{{replicated}, {devices=[2]<=[2]}}", 2),
+        ("num_partitions=16", "{replicated}", 16),
+        ("", "{replicated}", 1),
+        ("", "{no sharding}", 1),
+        ("is_scheduled=true, num_partitions=8", "{devices=[8]<=[8]}", 1),
+    ],
+)
+def test_shapes_before_partitioning_are_those_of_whole_arrays(header: str, sharding: str, devices: int) -> None:
+    text = f"""
+HloModule m{", " if header else ""}{header}
+ENTRY e {{
+  x = f32[64,512]{{1,0:T(8,128)}} parameter(0)
+  y = f32[64,512]{{1,0:T(8,128)}} custom-call(x), custom_call_target="Sharding", sharding={sharding}
+  ROOT r = f32[64,512]{{1,0:T(8,128)}} negate(y)
+}}"""
+    notes = [note for note in sd.memory_report(text).notes if WHOLE in note]
+    assert [f"the module is for {devices} devices: " in note for note in notes] == [True] * (devices > 1)

@@ -182,6 +182,13 @@ def test_the_list_of_older_compilers_is_read() -> None:
     assert report.excess == round(3.33 * (1 << 30))
 
 
+def test_the_list_of_older_compilers_names_lines_of_the_program() -> None:
+    said = 'op_name="jit(f)/mul" source_file="/home/me/model.py" source_line=7'
+    (buffer,) = sd.memory_report(OLD.replace('op_name="jit(f)/mul"', said)).buffers
+    assert (buffer.source.file, buffer.source.line) == ("/home/me/model.py", 7)
+    assert str(buffer.source) == "jit(f)/mul at model.py:7"
+
+
 def test_the_name_of_a_program_ends_with_its_line() -> None:
     for end in ("\nSee", r".\nSee", r".\\nSee", ". See", ', "more"', '"', "'", ""):
         found = usage_in(f"'Ran out of memory in memory space hbm. Used 2G of 1G hbm. HLO module: jit_step{end}")

@@ -54,10 +54,10 @@ class Pattern:
         semicolons between them. Else which byte, how far b is moved, which members are exchanged ("bytes" if the bytes
         of each element are reversed, or the parts of elements that are exchanged), the order of axes, or the layout; in
         which order b has the indices of which dimension, or a's tiles; the number of elements from row to row, and as
-        which it was read; the type as which b's bits are read; the type or how many significant bits b is rounded to,
-        or how many low bits it lacks; the number of which b's values are multiples; what is added to a, or by what it
-        is multiplied; what is done to a; the type to which it is wrapped; the least and the greatest value to which it
-        is clipped, with a colon between them.
+        which it was read; the type as which b's bits are read; the type or how many significant bits one of both is
+        rounded to, or how many low bits it lacks; the number of which b's values are multiples; what is added to a, or
+        by what it is multiplied; what is done to a; the type to which it is wrapped; the least and the greatest value
+        to which it is clipped, with a colon between them.
     share : float
         The part of the mismatches that it explains, 0 to 1.
     sentence : str

@@ -148,7 +148,9 @@ def _laid_out(values: Array | LayoutArray, where: Index, shape: Shape, padding: 
 
 
 def _check_whole(sharding: Sharding) -> None:
-    if sharding.kind in ("manual", "unknown", "tuple") or "manual" in sharding.subgroups:
+    if sharding.kind == "tuple":
+        raise UnsupportedError("a tuple has a sharding for each leaf: take one of its elements")
+    if sharding.kind in ("manual", "unknown") or "manual" in sharding.subgroups:
         raise UnsupportedError(f"{sharding} does not say which part of one array a device holds")
     if sharding.kind == "unreduced" or "unreduced" in sharding.subgroups:
         raise UnsupportedError(f"{sharding}: the devices hold partial sums; their sum is the array")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -51,9 +52,12 @@ class ReplicaDifference:
     def __str__(self) -> str:
         where = ", ".join(f"{s.start}:{s.stop}" for s in self.window)
         first = ", ".join(map(str, self.index))
+        value, expected = str(self.value), str(self.expected)
+        if value == expected:  # as two NaNs may print alike
+            value, expected = _bits_shown(self.value), _bits_shown(self.expected)
         return (
             f"device {self.device} differs from device {self.reference} in {counted(self.count, 'element')} "
-            f"of [{where}], first at [{first}]: {self.value} instead of {self.expected}"
+            f"of [{where}], first at [{first}]: {value} instead of {expected}"
         )
 
 
@@ -118,6 +122,16 @@ def _bits(values: Any) -> Array:
     """Values as bytes: one row an element."""
     flat = np.ascontiguousarray(values).reshape(-1)
     return flat.view(np.uint8).reshape(flat.size, flat.dtype.itemsize)
+
+
+def _bits_shown(value: Any) -> str:
+    """A scalar with its bits, the highest first.
+
+    >>> _bits_shown(np.uint16(0x7FC1).view(np.float16))
+    'nan (0x7fc1)'
+    """
+    octets = np.asarray(value).tobytes()
+    return f"{value} (0x{octets[::-1].hex() if sys.byteorder == 'little' else octets.hex()})"
 
 
 def _digest(copy: LayoutArray | Array) -> bytes:

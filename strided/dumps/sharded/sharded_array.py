@@ -15,7 +15,7 @@ from strided.arrays.grid_array import GridArray
 from strided.arrays.layout_array import LayoutArray, map_array
 from strided.dumps.sharded.replicas import ReplicaReport, compare_tiles
 from strided.dumps.sharding.sharding import DeviceSlices, Index, Sharding
-from strided.errors import DumpError, LayoutError, UnsupportedError
+from strided.errors import BufferSizeError, DumpError, LayoutError, UnsupportedError
 from strided.layout import Layout, Shape
 from strided.layout.element_types import element_type_of_dtype
 from strided.layout.parser import layout_of
@@ -81,13 +81,19 @@ class ShardedArray(GridArray):
         ------
         KeyError
             No buffer was given for the device.
+        BufferSizeError
+            Raw bytes do not have the size of a shard.
         DumpError
             The buffer has another shape or dtype than a shard.
         """
         if device not in self._opened:
             if device not in self._given:
                 raise KeyError(f"no shard was given for device {device}")
-            self._opened[device] = self._checked(device, self._open(self._given[device]))
+            try:
+                opened = self._open(self._given[device])
+            except BufferSizeError as error:
+                raise error.with_message(f"the shard of device {device}: {error}") from None
+            self._opened[device] = self._checked(device, opened)
         return self._opened[device]
 
     def _open(self, given: Any) -> LayoutArray | Array:

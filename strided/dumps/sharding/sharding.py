@@ -22,6 +22,7 @@ from strided.errors import LayoutError, UnsupportedError
 from strided.escape import visible
 from strided.layout import Shape
 from strided.runtime.argument_checks import whole
+from strided.wording import counted
 
 #: A slice of every dimension.
 Index = tuple[slice, ...]
@@ -204,7 +205,9 @@ class Sharding(ShardingValue):
             raise TypeError(f"global_dims must be a sequence of sizes or a Shape, not {type(given).__name__}")
         dims = tuple(whole(size, "the size of a dimension") for size in given)
         if self.grid is not None and len(dims) != len(self.tile_counts):
-            raise LayoutError(f"{self} cuts {len(self.tile_counts)} dimensions, the array has {len(dims)}: {dims}")
+            raise LayoutError(
+                f"{self} cuts {counted(len(self.tile_counts), 'dimension')}, the array has {len(dims)}: {dims}"
+            )
         if any(size < 0 for size in dims):
             raise LayoutError(f"no slices of an array of unknown size: {dims}")
         return dims

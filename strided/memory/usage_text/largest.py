@@ -10,10 +10,7 @@ import re
 
 from strided.layout.layout import descending
 from strided.memory.usage_text.logs import without_prefixes
-from strided.memory.usage_text.values import OP_NAME, SIZE, Row, Size, UsageText, number_of, size_of
-
-#: What a name has before quotes.
-_QUOTED = re.compile(r"\\([\"'])")
+from strided.memory.usage_text.values import SIZE, Row, Size, UsageText, number_of, size_of, source_in
 
 _ENTRY = re.compile(rf"(\d{{1,6}})\. Size: {SIZE}\s*$", re.MULTILINE)
 #: Tells what a log puts before each line.
@@ -92,7 +89,6 @@ def _row_of(number: int, size: Size, fields: str, is_gpu: bool) -> Row:
     """An entry of such a list."""
     said = {name: pattern.search(fields) for name, pattern in _FIELDS.items()}
     shape, parameter, unpadded = (said[name] for name in ("shape", "parameter", "unpadded"))
-    op_name = OP_NAME.search(said["operator"][1]) if said["operator"] else None
     label = "entry parameter" if parameter else said["label"][1].strip() if said["label"] else ""
     kind = said["type"][1].strip() if said["type"] else "Arguments" if parameter else ""
     shapes = tuple(found[1].strip() for found in (shape or parameter,) if found)
@@ -103,7 +99,7 @@ def _row_of(number: int, size: Size, fields: str, is_gpu: bool) -> Row:
         shapes=tuple(map(_row_major, shapes)) if is_gpu else shapes,
         unpadded=size_of(unpadded[1], unpadded[2]) if unpadded else None,
         name=label,
-        op_name=_QUOTED.sub(r"\1", op_name[1]) if op_name else "",
+        source=source_in(said["operator"][1] if said["operator"] else ""),
         kind={"HLO temp": "temporary", "Arguments": "argument"}.get(kind, ""),
     )
 

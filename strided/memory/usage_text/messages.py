@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 
-from strided.memory.usage_text.values import OP_NAME, SIZE, Row, Size, Space, UsageText, number_of, size_of
+from strided.memory.buffers import Source
+from strided.memory.usage_text.values import SIZE, Row, Size, Space, UsageText, number_of, size_of, source_in
 
 #: A character of a name, which quotes and what escapes them end: a log may keep a message as JSON or repr.
 _NAME = r"[^\s,\\\"']"
@@ -76,9 +77,8 @@ def read_messages(text: str, found: UsageText) -> None:
         size = size_of(scoped[3], scoped[4])
         space = _limits(found, scoped[1], size, size_of(scoped[5], scoped[6]))
         space.excess = size_of(scoped[7], scoped[8])
-        op_name = OP_NAME.search(scoped[0])
-        name = f"stack of {scoped[2]}"
-        space.rows.append(Row(1, size, offset=0, shapes=(), name=name, op_name=op_name[1] if op_name else ""))
+        source = source_in(scoped[0])
+        space.rows.append(Row(1, size, offset=0, shapes=(), name=f"stack of {scoped[2]}", source=source))
     elif allocation := _ALLOCATION.search(text):
         _read_allocation(allocation, text[allocation.end() : allocation.end() + 3000], found)
 
@@ -91,8 +91,8 @@ def _read_allocation(allocation: re.Match[str], rest: str, found: UsageText) -> 
     kernel = _KERNEL.match(rest)
     name = " ".join([f"#{allocation[3]}", *([f"({tag[1]})"] if tag else [])])
     found.module = found.module or (kernel[1] if kernel else "")
-    op_name = kernel[1] if kernel else ""
-    space.rows.append(Row(1, size, offset=0, shapes=(allocation[4],), name=name, op_name=op_name))
+    source = Source(op_name=kernel[1] if kernel else "")
+    space.rows.append(Row(1, size, offset=0, shapes=(allocation[4],), name=name, source=source))
 
 
 def _limits(found: UsageText, name: str, total: Size, capacity: Size) -> Space:

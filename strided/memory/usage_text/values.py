@@ -6,11 +6,16 @@ import re
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from strided.memory.buffers import Source
+
 _UNITS = {"": 0, "K": 10, "M": 20, "G": 30, "T": 40}
 #: A printed size, its number and its unit. The compiler prints one with every size: a number without it was cut.
 SIZE = r"(\d{1,18}(?:\.\d{1,6})?) ?(?=[KMGTB])([KMGT]?)(?:iB|B)?"
-#: The name of an operation, as the metadata of HLO give it.
-OP_NAME = re.compile(r'op_name="((?:[^"\\]|\\.){0,2000})"')
+#: What the metadata of HLO say of an operation: its name, and the line of the program that it came from.
+_OP_NAME, _FILE = (re.compile(rf'{key}="((?:[^"\\]|\\.){{0,2000}})"') for key in ("op_name", "source_file"))
+_LINE = re.compile(r"source_line=(\d{1,9})\b")
+#: A quote within quotes, and the backslash before it.
+_QUOTED = re.compile(r"\\([\"'])")
 
 #: Numbers of memory spaces by the names that texts give them.
 SPACES = {"hbm": 0, "default": 0, "vmem": 1, "smem": 2, "cmem": 3, "host": 5}
@@ -41,7 +46,7 @@ class Row:
     shapes: tuple[str, ...]
     unpadded: Size | None = None
     name: str = ""
-    op_name: str = ""
+    source: Source = field(default_factory=Source)
     kind: str = ""
 
 
@@ -96,3 +101,14 @@ def size_of(number: str, unit: str) -> Size:
 def number_of(name: str) -> int:
     """The number of a memory space by its name in a text."""
     return SPACES.get(name.lower(), UNKNOWN)
+
+
+def source_in(metadata: str) -> Source:
+    """The source that the metadata of an operation name, as far as they do.
+
+    >>> print(source_in('op_type="mul" op_name="jit(f)/mul" source_file="/home/me/model.py" source_line=7'))
+    jit(f)/mul at model.py:7
+    """
+    name, file = (_QUOTED.sub(r"\1", found[1]) if (found := key.search(metadata)) else "" for key in (_OP_NAME, _FILE))
+    line = _LINE.search(metadata)
+    return Source(op_name=name, file=file, line=int(line[1]) if line else 0)

@@ -93,6 +93,11 @@ class Evidence:
 
         return test
 
+    def exchanged(self) -> Evidence:
+        """The same elements with a and b exchanged, for a hypothesis that makes a of b."""
+        samples = (self.few.points, self.some.points, self.every.points, self.anywhere.points)
+        return _evidence(self.b, self.a, self.tolerance, self.tally, samples)
+
     def sentence(self, words: str, share: float, test: Test) -> str:
         """A hypothesis, and how much it explains.
 
@@ -114,6 +119,10 @@ def evidence_of(a: Operand, b: Operand, tolerance: Tolerance, tally: Tally) -> E
     total = math.prod(tally.shape)
     places = rng.integers(0, total, _SAMPLE) if total > _SAMPLE else rng.permutation(total)
     samples = (first(chosen), chosen, tally.points(tally.places), tally.points(places))
+    return _evidence(a, b, tolerance, tally, samples)
+
+
+def _evidence(a: Operand, b: Operand, tolerance: Tolerance, tally: Tally, samples: tuple[Points, ...]) -> Evidence:
     few, some, every, anywhere = (Probe(points, b.at(points)) for points in samples)
     counts = np.unique(patterns(some.values), axis=0, return_counts=True)[1]
     return Evidence(a, b, tolerance, tally, few, some, every, anywhere, counts)

@@ -1,4 +1,4 @@
-"""b has a's values as a narrower type has them: rounded, or with their low bits cut off."""
+"""One array has the other's values as a narrower type has them: rounded, or with their low bits cut off."""
 
 from __future__ import annotations
 
@@ -26,10 +26,24 @@ _ZEROS_OF_TF32 = 13
 
 
 def rounded(evidence: Evidence) -> Pattern | None:
-    """The type or the bits to which values are rounded, or how many low bits they lack: what explains the most."""
+    """The type or the bits to which values are rounded, or how many low bits they lack: what explains the most.
+
+    b's values are tried, and a's if its type is the narrower one, as of weights from a device beside a checkpoint.
+    """
+    a, b = evidence.a.dtype, evidence.b.dtype
+    if _is_wider(a, b):
+        return _rounded(evidence, "b is a")
+    return _rounded(evidence.exchanged(), "a is b") if _is_wider(b, a) else None
+
+
+def _is_wider(one: np.dtype[Any], other: np.dtype[Any]) -> bool:
+    """Whether a type of real floats holds all values of another, or is the same."""
+    common = common_dtype(one, other)
+    return is_float(one) and one.kind != "c" and common is not None and common == one  # to NumPy, float64 equals None
+
+
+def _rounded(evidence: Evidence, subject: str) -> Pattern | None:
     dtype = evidence.a.dtype
-    if not is_float(dtype) or dtype.kind == "c" or common_dtype(dtype, evidence.b.dtype) != dtype:
-        return None
     found = converted(evidence.every.values, dtype)
     zeros = min(_low_zeros(patterns(found)), int(ml_dtypes.finfo(dtype).nmant))  # type: ignore[no-untyped-call]
     if not zeros or 2 * np.count_nonzero(found) < found.size:  # zeros may have come in any way
@@ -39,7 +53,7 @@ def rounded(evidence: Evidence) -> Pattern | None:
         for where, words, change in _changes(dtype, zeros):
             test = _same_bits(evidence, change)
             if share := evidence.share_of_mismatches(test):
-                yield Pattern("rounded", where, share, evidence.sentence(f"b is a {words}", share, test))
+                yield Pattern("rounded", where, share, evidence.sentence(f"{subject} {words}", share, test))
 
     return most_explained(found_by_each())
 
