@@ -282,7 +282,7 @@ class _BlockedCall(NamedTuple):
         if chosen is not None and not chosen.any():
             return
         where: dict[str, Any] = {} if chosen is None else {"where": chosen}
-        targets = [_Target(r, box, shape) for r in self.results]
+        targets = [_Target(r, box, shape, chosen) for r in self.results]
         if self.ufunc in _NEIGHBOURS_ONLY:
             np.copyto(targets[0].array, self.ufunc(*values, **self.options), casting="unsafe", **where)
         else:
@@ -340,9 +340,12 @@ class _Operand:
 
 
 class _Target:
-    """A block of a result: the memory itself, or a copy that is written back."""
+    """A block of a result: the memory itself, or a copy that is written back; of all its elements if a mask is given.
 
-    def __init__(self, result: Any, box: Box, shape: tuple[int, ...] | None) -> None:
+    What a mask leaves out NumPy reads nevertheless, where it casts results, and warns of what it finds there.
+    """
+
+    def __init__(self, result: Any, box: Box, shape: tuple[int, ...] | None, mask: Array | None) -> None:
         self._part = None
         if not isinstance(result, ArrayBase):
             part = result[box]
@@ -356,7 +359,8 @@ class _Target:
             self.array = result._as_strided()[box]
             return
         self._part = blocks.part(result, box)
-        values = np.empty(self._part.shape, result.dtype)
+        is_whole = mask is None or bool(mask.all())
+        values = np.empty(self._part.shape, result.dtype) if is_whole else np.array(self._part)
         self.array = values if shape is None else values.reshape(shape)
 
     def write(self, chosen: Array | None) -> None:

@@ -259,3 +259,26 @@ def test_arrays_that_lie_alike_are_computed_where_they_lie(layout: str, monkeypa
     not_alike(*mine)
     for array, own in zip(arrays, mine, strict=True):
         same_values(np.asarray(own), array)
+
+
+@pytest.mark.parametrize("layout", ["{0,1}", "{1,0:T(8,128)}", "{0,1:T(2,16)}", "{1,0:T(8,128)(2,1)}"])
+def test_what_a_mask_leaves_out_is_what_the_result_has_there(layout: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """NumPy casts it, too, and warns of what has no value in the other type: uninitialised memory must not be there."""
+    integers, mask = np.arange(-80, 80, dtype=np.int8).reshape(8, 20), np.arange(160).reshape(8, 20) % 3 == 0
+    allocate = np.empty
+
+    def of_not_a_number(*args: Any, **kwargs: Any) -> Any:
+        found = allocate(*args, **kwargs)
+        found.reshape(-1).view(np.uint8)[...] = 0xFF
+        return found
+
+    for rest in (0, np.nan):
+        plain = np.full(integers.shape, rest, np.float32)
+        mine, given = (sd.LayoutArray.from_numpy(x, layout) for x in (plain, integers))
+        with np.errstate(invalid="raise"), monkeypatch.context() as patch:
+            patch.setattr(np, "empty", of_not_a_number)
+            same_outcome(
+                lambda x=given, out=mine: np.square(x, out=out, where=mask),
+                lambda out=plain: np.square(integers, out=out, where=mask),
+            )
+        same_values(np.asarray(mine), plain)
