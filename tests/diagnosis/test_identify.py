@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import mmap
 import os
@@ -276,8 +277,9 @@ def is_sure_of_another(raw: bytes, text: str, front: int = 0) -> bool:
     return found.verdict == "likely" and (text not in named(found) or found.candidates[0].offset != front)
 
 
-@pytest.mark.parametrize("kind", ["pred", "u8"])
-@pytest.mark.parametrize("dimensions", ["17,40", "12,128", "24,100", "12,384"])
+@pytest.mark.parametrize(
+    ("kind", "dimensions"), thinned(itertools.product(["pred", "u8"], ["17,40", "12,128", "24,100", "12,384"]), 3)
+)
 def test_of_masks_none_but_the_right_layout_is_named(kind: str, dimensions: str) -> None:
     """Their neighbours are much alike, and zeros of the padding are the smoothest rows of a mask."""
     for layout in ("{1,0:T(8,128)(4,1)}", "{1,0:T(8,128)}", "{1,0}"):
@@ -503,9 +505,10 @@ def test_high_bits_first() -> None:
         assert found.candidates[0].bitorder == "big"
 
 
-@pytest.mark.parametrize("seed", [0, 1])
-@pytest.mark.parametrize("layout", ["{1,0:E(4)}", "{1,0:T(64,128)(8,1)E(4)}"])
-@pytest.mark.parametrize("kind", ["s4", "f4e2m1fn"])
+@pytest.mark.parametrize(
+    ("kind", "layout", "seed"),
+    thinned(itertools.product(["s4", "f4e2m1fn"], ["{1,0:E(4)}", "{1,0:T(64,128)(8,1)E(4)}"], [0, 1]), 5),
+)
 def test_levels_do_not_tell_the_bit_order(kind: str, layout: str, seed: int) -> None:
     """Rows keep their values if those of each byte change places: the sample alone would decide, and differently."""
     text = f"{kind}[256,384]{layout}"

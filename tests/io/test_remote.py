@@ -204,7 +204,7 @@ def test_dask_with_workers_of_little_memory(server: Server) -> None:
     a = sd.open(f"{server.url}/x.bin", SHAPE)
     d = da.from_array(a, chunks=(80, 3000))
     with distributed.Client(
-        n_workers=2, threads_per_worker=1, memory_limit="400MB", dashboard_address=None, processes=True
+        n_workers=2, threads_per_worker=1, memory_limit="800MB", dashboard_address=None, processes=True
     ) as client:
         assert float(d.sum(dtype="f8").compute(scheduler=client)) == VALUES.sum(dtype=np.float64)
         assert np.array_equal(d[100:103, ::700].compute(scheduler=client), VALUES[100:103, ::700])
