@@ -98,9 +98,10 @@ def _measure(case: cases.Case, options: argparse.Namespace) -> list[str]:
     if not small:
         runs.append(yardstick.streaming_copy(prepared.logical_bytes))
     runs.append(prepared.run)
-    times = yardstick.in_turn(runs, 200 if small else 1)
+    repeat = 200 if small else 1
+    times = yardstick.in_turn(runs, repeat)
     shares = yardstick.share_of_first(times)
-    found = {} if options.no_peers else _shares_of_peers(prepared, runs[0], small)
+    found = {} if options.no_peers else _shares_of_peers(prepared, runs[0], repeat)
     speed = 2e-9 * prepared.logical_bytes / float(np.median(times[:, 0]))
     copied = 1e6 * float(np.median(times[:, 0]))
     if case.group in LEAST:
@@ -122,7 +123,7 @@ def _measure(case: cases.Case, options: argparse.Namespace) -> list[str]:
 _PEERS = {"NumPy": peers.numpy_idiom, "torch": peers.torch_idiom, "JAX": peers.jax_idiom}
 
 
-def _shares_of_peers(prepared: cases.Prepared, copy: Callable[[], object], small: bool) -> dict[str, float]:
+def _shares_of_peers(prepared: cases.Prepared, copy: Callable[[], object], repeat: int) -> dict[str, float]:
     """What the peers that can do a case reach, in rounds of their own with the copy.
 
     Some take seconds. Memory that nobody touches meanwhile is slow at first on some systems: in the same rounds, the
@@ -130,7 +131,7 @@ def _shares_of_peers(prepared: cases.Prepared, copy: Callable[[], object], small
     """
     made = {name: make(prepared) for name, make in _PEERS.items()}
     runs = {name: run for name, run in made.items() if run is not None}
-    shares = yardstick.share_of_first(yardstick.in_turn([copy, *runs.values()], 200 if small else 1))
+    shares = yardstick.share_of_first(yardstick.in_turn([copy, *runs.values()], repeat))
     return dict(zip(runs, map(float, shares[1:]), strict=True))
 
 

@@ -306,7 +306,7 @@ class _BlockedCall(NamedTuple):
         if values.ndim - 1 in runs:
             return values.shape
         operands = [x for x in (*self.operands, self.mask) if isinstance(x, _Operand)]
-        alike = all(_lies_as(values, r, box) for r in self.results) if runs else False
+        alike = bool(runs) and all(_lies_as(values, r, box) for r in self.results)
         return values.shape if alike and all(x.lies_as(values, box) for x in operands) else None
 
 

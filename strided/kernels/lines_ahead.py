@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from strided.kernels import simd_bytes
 from strided.kernels.compile import ZERO, part
+from strided.kernels.llvm import LINE, register_bytes
 from strided.kernels.word_lines import sharing
 
 # Every load of a line prefetches another one: the same piece's in a block so far on that _SOON bytes are read until
@@ -12,6 +13,8 @@ from strided.kernels.word_lines import sharing
 _FAR, _SOON, _AHEAD = 1 << 17, 1 << 14, 1024
 # Bytes of a piece, and of a row of its tile, up to which lines that nobody wants are asked for behind it.
 _SHORT, _TILE_ROW = 128, 512
+# Whether the first of two rows of a word asks for all lines of both.
+_FIRST_OF_TWO = register_bytes() == LINE
 # The line in which a row ends must come from memory before it can be written: it is prefetched this many rows before.
 ROWS_AHEAD = 4
 
@@ -116,7 +119,7 @@ def lines_in_turn(step, sharing, count, member, is_first, is_last):
     asks for one, but a row alone for all, where these are more than the two that caches fetch at once.
     """
     lines = max(1, step >> 6)
-    if (sharing > 2 and count <= sharing) or (sharing == 2 and simd_bytes.has_long_registers()):
+    if (sharing > 2 and count <= sharing) or (sharing == 2 and _FIRST_OF_TWO):
         return ZERO, lines * is_first
     if lines > 2 and is_first and is_last:
         return ZERO, ZERO + lines

@@ -212,12 +212,6 @@ def writes_by_mask(builder):
 
 
 @operation(INTEGER)
-def has_long_registers(builder):
-    """1 if kernels are made for registers of 64 bytes, else 0."""
-    return INT64(int(register_bytes() == LINE))
-
-
-@operation(INTEGER)
 def reread(builder):
     """Rows side by side from which on the CPU is fast at reading words once for each of them: `llvm.rows_reread`."""
     return INT64(rows_reread())
