@@ -426,7 +426,7 @@ def test_runs_far_apart_that_are_packed_into_words(
             for orders in (("2,1,0", "1,2,0", "transpose_words"), ("3,1,2,0", "3,2,1,0", "exchange"))
             for how in itertools.product([1, 2, 4, 8, 16], [True, False], [True, False])
         ),
-        13,
+        17,
     ),
 )
 def test_words_that_rows_share_on_both_sides(
@@ -476,8 +476,7 @@ def test_long_rows_of_words_that_rows_share_on_both_sides(
             assert check(source, target) == f"transpose_words{bits}"
 
 
-@pytest.mark.parametrize("streaming", [True, False], ids=["streaming", "plain stores"])
-@pytest.mark.parametrize("bits", [1, 2, 4, 8, 16])
+@pytest.mark.parametrize(("bits", "streaming"), thinned(itertools.product([1, 2, 4, 8, 16], [True, False]), 3))
 def test_words_that_rows_share_on_both_sides_in_several_tiles(
     bits: int, streaming: bool, replace: Callable[..., None]
 ) -> None:
