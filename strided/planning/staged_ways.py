@@ -60,6 +60,11 @@ def staged_copy_of(
             # Words as they are, in the order of the other side: taken apart there, they make its long runs.
             others = (k for k in farthest_first(box.axes, 2 - side) if k != rows[0])
             staging.append(StagingLayout(width, (*others, rows[0])))
+        other = near[1 - side]
+        words = *other.rows[:1], *other.lanes[:1], *rows[:1]
+        if len(set(words)) == 3 and width in widths:
+            # Words of one side in rows of those of the other: squares of them are turned in the block, or on the way.
+            staging.append(StagingLayout(width, (*(k for k in (*rest, *keys) if k not in words), *words)))
         if keys and width < 8:
             # Short rows that begin inside of bytes follow each other in the block as they do on this side.
             without_gaps.append(StagingLayout(8, tuple(farthest_first(box.axes, side + 1)), 8))
@@ -67,7 +72,9 @@ def staged_copy_of(
     ways = (_candidate(box, bits, near, (layout,), whole_words) for layout in staging)
     found = [way for way in ways if way is not None]
     if max(bits) < 8:
-        ways = (_candidate(box, bits, near, pair, whole_words) for pair in _pairs_of(staging, without_gaps))
+        most = min((way.cost for way in found if way.is_good), default=math.inf)
+        pairs = (pair for pair in _pairs_of(staging, without_gaps) if _least_cost(bits, pair) < most)
+        ways = (_candidate(box, bits, near, pair, whole_words) for pair in pairs)
         found += [way for way in ways if way is not None and way.is_good]
     elif bits[0] < 8:
         # Words that rows share are unpacked all at once.
@@ -98,6 +105,12 @@ def _pairs_of(
     for first, second in itertools.permutations(staging, 2):
         if first != target and second != source:
             yield first, second
+
+
+def _least_cost(bits: tuple[int, int], staging: Sequence[StagingLayout]) -> float:
+    """The least time that an element takes through blocks of these layouts: that of `rows` in each stage."""
+    widths = [bits[0], *(layout.bits for layout in staging), bits[1]]
+    return sum(map(max, itertools.pairwise(widths)))
 
 
 def _candidate(
@@ -215,6 +228,30 @@ def words_apart(box: Box, source_bits: int, target_bits: int) -> list[Box] | Non
         if run >= limits.current.square_words and rows.extent > each:
             return split(box, own.rows[0], each)
     return None
+
+
+def squares_apart(box: Box, bits: int) -> list[Box] | None:
+    """A box of packed rows, along another axis on each side, as several whose words have axes of their own on both.
+
+    As many words in a column as each holds elements are then a square, as they are where rows share words. None if the
+    box has no such rows, not all of them begin with words, or those of one side are single words.
+    """
+    near = near_axes(box, 1, bits), near_axes(box, 2, bits)
+    if bits >= 8 or any(own.rows or not own.lanes for own in near) or near[0].lanes[0] == near[1].lanes[0]:
+        return None
+    boxes, places, each = [box], [own.lanes[0] for own in near], WORD_BITS // bits
+    for side, place in zip((1, 2), places, strict=True):
+        base = box.source_base if side == 1 else box.target_base
+        rows = (side_of(axis, side) for k, axis in enumerate(box.axes) if k != place)
+        if any(s % WORD_BITS for s in (base, *(s for own in rows for m in own.radix_maps for s in m.strides))):
+            return None
+    # From the last place on, for each split adds an axis.
+    for place in sorted(places, reverse=True):
+        parts = [split(part, place, each) for part in boxes]
+        if box.axes[place].extent <= each or None in parts:
+            return None
+        boxes = [part for found in parts for part in found or ()]
+    return boxes
 
 
 def _words_of(

@@ -140,7 +140,7 @@ def _apart(axes: Sequence[Axis], near: Near) -> Iterator[AxisMap]:
 def _onward(axes: Sequence[Axis], side: int, near: Near, bits: int) -> Iterator[tuple[int, int]]:
     """The axes along which short rows of one side (1 source, 2 target) go on, and how far, until they are long."""
     steps = [side_of(axis, side).unit_stride for axis in axes]
-    run = axes[near.lanes[0]].extent * bits if near.lanes and not near.rows else 0
+    run = axes[near.lanes[0]].extent * (WORD_BITS if near.rows else bits) if near.lanes else 0
     while 0 < run < 8 * limits.current.long_row_bytes:
         on = [k for k, axis in enumerate(axes) if axis.extent > 1 and steps[k] == run]
         if not on:

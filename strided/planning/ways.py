@@ -13,7 +13,7 @@ from strided.planning.cost_model import ALIKE, LITTLE_LEFT, cost_of, cost_of_pas
 from strided.planning.nest_step import NestStep, nest_step_of
 from strided.planning.select_kernel import Matched, match
 from strided.planning.staged_step import StagedCopy
-from strided.planning.staged_ways import Candidate, staged_copy_of, words_apart
+from strided.planning.staged_ways import Candidate, squares_apart, staged_copy_of, words_apart
 from strided.planning.staging_blocks import is_short_row
 from strided.planning.vector_step import VectorStep
 from strided.runtime import limits
@@ -78,6 +78,8 @@ def _ways(box: Box, signature: CopySignature, room: Spans | None) -> list[_Way]:
     if not (is_poor or has_gaps) or box.elements < limits.current.staged_elements:
         return [_way(box, bits, found, None)]
     apart = words_apart(box, *bits) if found is None or has_gaps else None
+    if apart is None and found is None and signature.same_order and bits[0] == bits[1]:
+        apart = squares_apart(box, bits[0])
     ways = [] if apart is None else [way for part in reversed(apart) for way in _ways(part, signature, room)]
     if apart is not None and len(apart) == 1:
         return ways

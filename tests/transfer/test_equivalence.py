@@ -97,6 +97,18 @@ _PACKED_ROWS = "rows or deinterleave_bits, interleave_bits"
 #: What is odd is moved with each block, or after all.
 _PAIRS_TURNED = "transpose_pairs or transpose_pairs + interleave16 + deinterleave16 + short_rows"
 
+#: Words have axes of their own on both sides: squares of them are turned on the way to a block, in it, or behind it.
+_SQUARES_TURNED = " or ".join(
+    way
+    for bits in (1, 2, 4)
+    for way in (
+        f"exchange{bits}, transpose32",
+        f"transpose32, exchange{bits}",
+        f"rows, exchange{bits}, transpose32",
+        f"transpose32, transpose_words{bits}, transpose32",
+    )
+)
+
 _CUT_WRITTEN = "transpose32 or transpose32 + short_rows"
 
 #: One row for each kernel at least, with sizes that leave partial tiles everywhere.
@@ -164,6 +176,15 @@ WAYS = [
     Way("{0,1:T(8,128)(8,1)}", "{1,0}", _TURNED_WORDS, _WORDS_TURNED, 4, 8),
     Way("{0,1:T(16,128)(16,1)}", "{1,0}", _TURNED_WORDS, _WORDS_TURNED, 2, 8),
     Way("{1,0}", "{0,1}", "unpack, transpose8, pack", "unpack, transpose8, pack", 4),
+    # Rows that begin with words.
+    Way("{1,0}", "{0,1}", _SQUARES_TURNED, _SQUARES_TURNED, 4, sizes="264,1032"),
+    Way("{1,0}", "{0,1}", _SQUARES_TURNED, _SQUARES_TURNED, 4, sizes="1024,24"),
+    Way("{1,0}", "{0,1}", _SQUARES_TURNED, _SQUARES_TURNED, 2, sizes="272,784"),
+    Way("{1,0}", "{0,1}", _SQUARES_TURNED, _SQUARES_TURNED, 1, sizes="544,352"),
+    Way("{2,1,0}", "{1,2,0}", _SQUARES_TURNED, _SQUARES_TURNED, 4, sizes="3,120,264"),
+    Way("{0,1,2}", "{2,0,1}", _SQUARES_TURNED, _SQUARES_TURNED, 4, sizes="264,5,136"),
+    Way("{1,0:T(8,256)}", "{0,1:T(8,256)}", _SQUARES_TURNED, _SQUARES_TURNED, 4, sizes="200,608"),
+    Way("{1,0:T(8,256)}", "{0,1:T(8,256)}", _SQUARES_TURNED, _SQUARES_TURNED, 4, sizes="611,1033"),
 ]
 
 
@@ -664,6 +685,33 @@ def test_rows_that_change_places(
     for source, target, kernel in ((tiled, dense, kernels[0]), (dense, tiled, kernels[1])):
         first = Guarded(source, bits, seed=1, phase=phases[0])
         check_both(first, Guarded(target, bits, seed=2, phase=phases[1]), kernel)
+
+
+@st.composite
+def packed_rows(draw: st.DrawFn) -> tuple[Guarded, Guarded]:
+    """Rows of whole words, along one axis in the source and another in the target, often with an odd size in tiles."""
+    bits = draw(st.sampled_from([1, 2, 4]))
+    each, rank = 32 // bits, draw(st.integers(2, 4))
+    orders = draw(st.permutations(range(rank))), draw(st.permutations(range(rank)))
+    sizes = [draw(st.integers(1, 5)) for _ in range(rank)]
+    sides = []
+    for order in orders:
+        sizes[order[0]] = each * draw(st.integers(1, 12))
+    if odd := draw(st.booleans()):
+        for order in orders:
+            sizes[order[0]] += draw(st.integers(0, each - 1))
+    for order in orders:
+        tile = f":T({draw(st.integers(1, 3))},{each * draw(st.integers(1, 9))})" if odd or draw(st.booleans()) else ""
+        map_ = map_of(f"f32[{','.join(map(str, sizes))}]{{{','.join(map(str, order))}{tile}}}")
+        sides.append(Guarded(map_, bits, seed=draw(st.integers(0, 9)), phase=draw(st.integers(0, 63))))
+    return sides[0], sides[1]
+
+
+@given(packed_rows(), st.sampled_from([1 << 9, 1 << 12, 1 << 21]))
+@examples(200)
+def test_packed_rows_along_other_axes(copy: tuple[Guarded, Guarded], block: int) -> None:
+    with limits.replaced(**_SMALL, staging_bytes=block):
+        check(*copy)
 
 
 @pytest.mark.parametrize(("bits", "tile", "member"), [(16, "(2,1)", 2), (8, "(4,1)", 4)])
