@@ -7,7 +7,7 @@ import numpy as np
 import strided as sd
 from benchmarks.cases import TOY, aligned
 from benchmarks.yardstick import multiples
-from strided.planning import ways
+from strided.planning import select_steps
 from strided.planning.axis_maps import axis_map_of
 from strided.planning.plan import plan_copy
 from strided.transfer.copy import region_of_ndarray
@@ -89,7 +89,7 @@ class Planning:
         plan_copy(*self.arguments)
 
     def run_plan_anew(self, name: str) -> None:
-        for kept in (plan_copy, ways.steps_of, axis_map_of):
+        for kept in (plan_copy, select_steps.steps_of, axis_map_of):
             kept.cache_clear()
         plan_copy(*self.arguments)
 

@@ -261,7 +261,7 @@ class AddressMap:
 
     def sliced(self, axis: int, start: int, step: int, count: int) -> AddressMap:
         """The view of indices ``start, start + step, ...`` of an axis, `count` of them."""
-        terms = tuple(Term(t.start + t.step * start, t.step * step, t.digits) for t in self.axes[axis])
+        terms = tuple([t.moved(start, step) for t in self.axes[axis]])
         return AddressMap(
             (*self.shape[:axis], count, *self.shape[axis + 1 :]),
             self.base,

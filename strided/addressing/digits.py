@@ -59,9 +59,13 @@ class Term(NamedTuple):
             total += carry
         return total
 
-    def moved(self, start: int) -> Term:
-        """The term with its index counted from `start`."""
-        return Term(self.start + self.step * start, self.step, self.digits)
+    def moved(self, start: int, step: int = 1) -> Term:
+        """The term with index `v` of its axis replaced by ``start + step * v``.
+
+        >>> Term(8, 2, (Digit(1, 128, 1),)).moved(3, -1)
+        Term(start=14, step=-2, digits=(Digit(weight=1, size=128, stride=1),))
+        """
+        return Term(self.start + self.step * start, self.step * step, self.digits)
 
     @property
     def is_linear(self) -> bool:

@@ -16,7 +16,7 @@ import numpy as np
 from strided.arrays.base import Array, ArrayBase
 from strided.arrays.index_ranges import IndexRanges, index_ranges_of
 from strided.arrays.keys import IndexRange
-from strided.transfer.region import address_of
+from strided.transfer.flat_memory import address_of
 
 
 class Arguments:

@@ -32,9 +32,10 @@ from strided.runtime.cache import forgettable
 from strided.runtime.threads import get_num_threads, run
 from strided.transfer.bounds import check_offsets, holds, holds_view
 from strided.transfer.executor import BoundKernel, ElementFormat, bound
+from strided.transfer.flat_memory import address_of, read_only
 from strided.transfer.gather_scatter import offsets_at
 from strided.transfer.program import scratch
-from strided.transfer.region import Region, address_of, read_only
+from strided.transfer.region import Region
 
 #: Elements in one task, and the fewest that the kernel for index arrays is given: fewer take longer than by NumPy.
 _TASK_ELEMENTS, _LEAST_POINTS = 1 << 17, 1 << 11

@@ -17,7 +17,7 @@ from strided.arrays import formatting
 from strided.arrays.base import Array
 from strided.arrays.keys import IndexRange, Selection, index_arrays, length_of, normalise
 from strided.arrays.layout_array import LayoutArray
-from strided.transfer.region import Cell
+from strided.transfer.chunks import Cell
 
 
 class GridArray:

@@ -21,7 +21,7 @@ from strided.layout import Layout
 from strided.layout.element_types import is_builtin, known_element_type
 from strided.transfer import copy as transfer
 from strided.transfer.by_numpy import WORDS
-from strided.transfer.region import address_of
+from strided.transfer.flat_memory import address_of
 
 #: ``PyBUF_FORMAT``: the consumer of a buffer asks for its type.
 _WITH_FORMAT = 4

@@ -18,7 +18,8 @@ from strided.arrays.base import Array, ArrayBase
 from strided.arrays.index_ranges import index_ranges_of
 from strided.arrays.keys import IndexRange
 from strided.planning.offset_tables import distinct
-from strided.transfer.region import address_of, addresses_of
+from strided.transfer.flat_memory import address_of
+from strided.transfer.region import addresses_of
 
 #: The most elements, of both arrays together, that are enumerated.
 _MOST_ELEMENTS = 1 << 24

@@ -22,7 +22,7 @@ from strided.planning.plan import FillStep, Storage, plan_fill
 from strided.runtime import limits
 from strided.runtime.cache import forgettable
 from strided.transfer import copy as transfer
-from strided.transfer.region import chunks
+from strided.transfer.chunks import chunks
 
 #: Contiguous bytes that are filled in the time that one run takes besides its own: as long as they stay in the cache,
 #: and beyond.
@@ -155,4 +155,4 @@ def _filled(spec: BufferSpec, bits: int) -> tuple[AddressMap, ...] | None:
         return None
     steps = [step for plan in plans if plan is not None for step in plan.steps if isinstance(step, FillStep)]
     run = _RUN_BYTES if size <= _CACHED_BYTES else _FAR_RUN_BYTES
-    return None if sum(step.elements + run * step.runs.number for step in steps) > size else maps
+    return None if sum(step.filled_bytes + run * step.runs.number for step in steps) > size else maps

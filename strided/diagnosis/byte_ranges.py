@@ -27,7 +27,7 @@ from strided.planning.axis_maps import axis_map_of
 from strided.planning.runs import Loop, leaves_of, loops_as_runs, merged, spread
 from strided.runtime.aliases import Table
 from strided.runtime.argument_checks import whole
-from strided.transfer.region import chunks
+from strided.transfer.chunks import chunks
 
 #: The most runs that are listed, a gigabyte of them.
 _MOST_RUNS = 1 << 26

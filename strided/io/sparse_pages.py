@@ -30,7 +30,7 @@ from strided.planning.plan import Storage
 from strided.planning.runs import merged, runs_of, table_of
 from strided.runtime.aliases import Bytes, Table
 from strided.runtime.threads import get_num_threads, run
-from strided.transfer.region import chunks
+from strided.transfer.chunks import chunks
 
 #: About how many bytes of pages are in use at a time, for the elements of a block and the padding between them.
 BUDGET_BYTES = 256 << 20

@@ -35,7 +35,7 @@ from strided.layout import Shape
 from strided.layout.element_types import ELEMENT_TYPES, element_type_of_dtype, is_builtin
 from strided.layout.parser import layout_of
 from strided.runtime.aliases import Progress
-from strided.transfer.region import Cell, cells_of
+from strided.transfer.chunks import Cell, cells_of
 
 #: zarr's name of the codec for chunks in a layout.
 CODEC = "strided.xla_layout"

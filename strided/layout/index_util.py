@@ -92,7 +92,19 @@ class Addressing:
         return None
 
     def stride_of(self, dimension: SupportsIndex) -> int:
-        """Elements from one index to the next in a dimension; LayoutError if tiles make them differ."""
+        """Elements from one index to the next in a dimension, a negative one counting from the end.
+
+        Raises
+        ------
+        LayoutError
+            Tiles make the steps differ; or the shape has no addresses, as for `offset_of`.
+        IndexError
+            There is no such dimension.
+
+        >>> from strided import parse_shape
+        >>> parse_shape("f32[3,5]{0,1}").stride_of(1)
+        3
+        """
         d = self.dimension_number(dimension)
         window = self.address_map
         for other in range(self.rank - 1, -1, -1):

@@ -110,6 +110,7 @@ def parse_layout(text: str, *, strict: bool = False) -> Layout:
     Parameters
     ----------
     text : str
+        The braces and what stands in them: ``"{0,1:T(8,128)}"``.
     strict : bool, optional
         As for `parse`.
 

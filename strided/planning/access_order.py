@@ -31,7 +31,7 @@ def outer_order(
     outer = tuple([k for k in range(len(axes)) if k not in inner])
     if len(outer) < 2:
         return outer
-    strides = [[stride_of(side_of(axis, side)) for axis in axes] for side in (1, 2)]
+    strides = [[abs(side_of(axis, side).unit_stride) for axis in axes] for side in (1, 2)]
     pages = [
         math.prod(max(1, axes[k].extent * min(own[k], PAGE_BYTES) // PAGE_BYTES) for k in inner) for own in strides
     ]
@@ -62,15 +62,15 @@ def row_and_outer(
     return row, tuple([k for k in outer if k != row])
 
 
-def of_a_page(side: AxisMap) -> int:
+def farthest_first(axes: Sequence[Axis], side: int) -> list[int]:
+    """The places of axes, those first that go far on a side (1 source, 2 target)."""
+    return sorted(range(len(axes)), key=lambda k: -side_of(axes[k], side).distance)
+
+
+def neighbours_of_a_page(side: AxisMap) -> int:
     """How many neighbours along an axis may share a page."""
     count = 1
     for radix_map in side.radix_maps:
         for size, stride in zip((*radix_map.sizes, PAGE_BYTES), radix_map.strides, strict=True):
             count *= min(size, -(-PAGE_BYTES // max(1, abs(stride))))
     return count
-
-
-def stride_of(side: AxisMap) -> int:
-    """The distance to the next index; 0 if nothing changes along the axis."""
-    return abs(side.unit_stride)

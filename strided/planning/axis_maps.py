@@ -47,6 +47,10 @@ class RadixMap(NamedTuple):
         """How many coordinates share all digits but the lowest; 0 if the lowest is the only one."""
         return self.sizes[0] if self.sizes else 0
 
+    def with_unit_stride(self, stride: int) -> RadixMap:
+        """The same with other steps within the lowest digit: of 0, for offsets of the words that rows share."""
+        return self._replace(strides=(stride, *self.strides[1:]))
+
     def at(self, v: int) -> int:
         """The offset that one index adds."""
         c, total = self.start + self.step * (v % self.turn if self.turn else v), 0
@@ -101,6 +105,20 @@ class AxisMap(NamedTuple):
         for radix_map in self.radix_maps:
             total += radix_map.step * radix_map.strides[0]
         return total
+
+    @property
+    def distance(self) -> int:
+        """Elements from one index to the next, whichever way these go; endless if nothing changes along the axis."""
+        return abs(self.unit_stride) or ENDLESS
+
+    @property
+    def period(self) -> int:
+        """Coordinates, or indices at steps of 1, after which all digits but the last repeat."""
+        return math.lcm(*(m.period for m in self.radix_maps))
+
+    def run(self, extent: int) -> int:
+        """Indices of a run before a lowest digit turns over: all of `extent` if none does."""
+        return min(extent, self.unit or extent)
 
     def at(self, v: int) -> int:
         """The offset that one index adds, without `base`."""
@@ -170,6 +188,8 @@ class AxisMap(NamedTuple):
 
 
 _STILL = RadixMap(0, 1, (), (0,))
+#: A distance, or the size of a digit, that has no end.
+ENDLESS = 1 << 62
 #: Indices whose offsets are computed at once if bounds have no formula; 512 KB of offsets.
 _BOUNDS_CHUNK = 1 << 16
 

@@ -9,9 +9,9 @@ from strided.planning.axis_maps import evenly
 from strided.planning.boxes import WORD_BITS, Axis, Box, Spans, cut, joined, room_of
 from strided.planning.cost_model import cost_of
 from strided.planning.nest_step import NestStep, nest_step_of
-from strided.planning.offset_tables import TaskRanges
 from strided.planning.select_kernel import Rest, match
 from strided.planning.staging_blocks import StagingLayout
+from strided.planning.task_ranges import TaskRanges
 from strided.planning.vector_step import VectorStep
 
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from strided.planning.access_order import outer_order, row_and_outer
-from strided.planning.boxes import WORD_BITS, Axis, Box, divided, side_of
+from strided.planning.boxes import WORD_BITS, Axis, Box, divided, nearest_place, side_of
 from strided.planning.longer_runs import lengthened, whole_run
-from strided.planning.offset_tables import nearness
 from strided.planning.vector_step import VectorStep
 from strided.runtime import limits
 
@@ -24,11 +23,8 @@ class Case(NamedTuple):
 
 def nearest(box: Box, side: int) -> int | None:
     """The place of the axis with the smallest step on one side; None if it goes backwards, or nothing moves."""
-    sides = [side_of(axis, side) for axis in box.axes]
-    if not sides:
-        return None
-    place = min(range(len(sides)), key=lambda k: (nearness(sides[k]), -box.axes[k].extent))
-    return place if sides[place].unit_stride > 0 else None
+    place = nearest_place(box.axes, side, range(len(box.axes)))
+    return None if place is None or side_of(box.axes[place], side).unit_stride <= 0 else place
 
 
 def is_short(box: Box, lane: int, bits: int) -> bool:

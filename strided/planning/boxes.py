@@ -9,10 +9,10 @@ three boxes. All offsets here are in bits.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple, TypeAlias
 
-from strided.planning.axis_maps import AxisMap, RadixMap
+from strided.planning.axis_maps import ENDLESS, AxisMap, RadixMap
 from strided.runtime import limits
 
 #: Bits of the word that a sub-tile fills with elements of neighbouring rows, and its bytes. Buffers begin with one.
@@ -40,8 +40,12 @@ class Axis(NamedTuple):
     @property
     def run(self) -> int:
         """The indices of a run in which neither side turns over."""
-        units = self.source.unit, self.target.unit
-        return min((self.extent, *(unit for unit in units if unit)))
+        return min(self.source.run(self.extent), self.target.run(self.extent))
+
+    @property
+    def period(self) -> int:
+        """Coordinates, or indices at steps of 1, after which the tiles of both sides repeat; 1 without tiles."""
+        return math.lcm(self.source.period, self.target.period)
 
     @property
     def radix_maps(self) -> tuple[RadixMap, RadixMap] | None:
@@ -62,9 +66,13 @@ class Box(NamedTuple):
         """Elements in the box."""
         return math.prod(axis.extent for axis in self.axes)
 
+    def base(self, side: int) -> int:
+        """The offset of the first element on one side (1 source, 2 target), without what the axes add."""
+        return self.source_base if side == 1 else self.target_base
+
     def bounds(self, side: int) -> tuple[int, int]:
         """The lowest and the highest offset of an element on one side (1 source, 2 target)."""
-        low = high = self.source_base if side == 1 else self.target_base
+        low = high = self.base(side)
         for axis in self.axes:
             least, most = side_of(axis, side).bounds(axis.extent)
             low, high = low + least, high + most
@@ -84,6 +92,14 @@ class Box(NamedTuple):
 def side_of(axis: Axis, side: int) -> AxisMap:
     """What an axis adds on one side (1 source, 2 target)."""
     return axis.source if side == 1 else axis.target
+
+
+def nearest_place(axes: Sequence[Axis], side: int, places: Iterable[int]) -> int | None:
+    """Which of some places has the nearest axis on one side (1 source, 2 target), that with the smallest step.
+
+    Of several as near it is the longest; None if there are no places.
+    """
+    return min(places, key=lambda k: (side_of(axes[k], side).distance, -axes[k].extent), default=None)
 
 
 def bytes_of(box: Box, side: int, unit: int, bits: int) -> tuple[int, int]:
@@ -171,7 +187,7 @@ def _nearest_weight(axis: Axis) -> int:
     for side in (axis.source, axis.target):
         radix_map = side.radix_map
         if radix_map is not None and radix_map.sizes:
-            strides = [abs(s) or 1 << 62 for s in radix_map.strides]
+            strides = [abs(s) or ENDLESS for s in radix_map.strides]
             nearest = strides.index(min(strides))
             if nearest:
                 return math.prod(radix_map.sizes[:nearest])
@@ -222,7 +238,7 @@ def _apart(box: Box, place: int, weight: int) -> tuple[int, Box, Axis, Axis] | N
     for k, radix_map in enumerate(radix_maps):
         moved = radix_map._replace(start=start)
         bases[k] += radix_map.at(0) - moved.at(0)
-        digits.append(_split_digits(moved, weight))
+        digits.append(split_digits(moved, weight))
     source, target = digits
     if source is None or target is None:
         return None
@@ -257,25 +273,27 @@ def _common_start(source: RadixMap, target: RadixMap) -> int | None:
     return (source.start + turns * source.period) % (source.period * other)
 
 
-def _split_digits(radix_map: RadixMap, weight: int) -> tuple[RadixMap, RadixMap] | None:
-    """The digits below a weight and those above, as radix maps that start at 0; None if a digit would be torn."""
-    below = 1
-    for k, size in enumerate((*radix_map.sizes, 0)):
-        if below == weight:
-            return RadixMap(0, 1, radix_map.sizes[: k - 1], radix_map.strides[:k]), RadixMap(
-                0, 1, radix_map.sizes[k:], radix_map.strides[k:]
-            )
-        part, left = divmod(weight, below)
-        if not size or part < size:
-            if left or (size and size % part):
-                return None
-            above = (size // part, *radix_map.sizes[k + 1 :]) if size else ()
-            return (
-                RadixMap(0, 1, radix_map.sizes[:k], radix_map.strides[: k + 1]),
-                RadixMap(0, 1, above, (radix_map.strides[k] * part, *radix_map.strides[k + 1 :])),
-            )
-        below *= size
-    return None
+def split_digits(radix_map: RadixMap, weight: int) -> tuple[RadixMap, RadixMap] | None:
+    """The digits below a weight of 2 or more and those above, as radix maps that start at 0; None if one would be torn.
+
+    >>> split_digits(RadixMap(0, 1, (8, 4), (1, 100, 1000)), 2)[1]
+    RadixMap(start=0, step=1, sizes=(4, 4), strides=(2, 100, 1000), turn=0)
+    """
+    sizes, strides = radix_map.sizes, radix_map.strides
+    k, below = 0, 1
+    while k < len(sizes) and below * sizes[k] <= weight:
+        below *= sizes[k]
+        k += 1
+    # Digit k begins at the weight, or is cut by it; the last digit has no size.
+    part, left = divmod(weight, below)
+    size = sizes[k] if k < len(sizes) else 0
+    if left or size % part:
+        return None
+    if part == 1:
+        return RadixMap(0, 1, sizes[: k - 1], strides[:k]), RadixMap(0, 1, sizes[k:], strides[k:])
+    above = (size // part, *sizes[k + 1 :]) if size else ()
+    low = RadixMap(0, 1, sizes[:k], strides[: k + 1])
+    return low, RadixMap(0, 1, above, (strides[k] * part, *strides[k + 1 :]))
 
 
 def divided(side: AxisMap, unit: int) -> AxisMap | None:

@@ -58,9 +58,8 @@ def _sides(
     steps = [side.unit_stride * unit for side, unit in zip(sides, units, strict=True)]
     if (steps[0] if 0 < abs(steps[0]) < abs(steps[1]) else steps[1]) >= 0:
         return sides
-    last = extent - 1
-    turned = [tuple(Term(t.start + t.step * last, -t.step, t.digits) for t in terms) for terms in (source, target)]
-    return axis_map_of(turned[0], extent), axis_map_of(turned[1], extent)
+    source, target = (tuple(term.moved(extent - 1, -1) for term in terms) for terms in (source, target))
+    return axis_map_of(source, extent), axis_map_of(target, extent)
 
 
 def _in_bits(side: AxisMap, unit: int) -> AxisMap:

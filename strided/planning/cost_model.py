@@ -11,7 +11,6 @@ from collections.abc import Sequence
 
 from strided.planning.access_order import PAGE_BYTES
 from strided.planning.boxes import WORD_BITS, Box, side_of
-from strided.planning.offset_tables import nearness
 from strided.planning.select_kernel import Matched, Rest
 from strided.planning.vector_step import VectorStep
 from strided.runtime import limits
@@ -80,7 +79,7 @@ def _bit_cost(step: VectorStep, in_memory: tuple[bool, bool] | None) -> float:
     if step.kind.squares:
         cost += _GAP_COST * (1 / step.fullness - 1)
     if step.interleaved == 2:
-        cost *= _ALONE if step.rows == 1 else 1 + (_IN_PART - 1) * step.share_in_part
+        cost *= _ALONE if step.rows == 1 else 1 + (_IN_PART - 1) * _share_in_part(step)
     run, long = _RUN_COST, _LONG_RUN_BITS
     # Bytes and halves of words that are written to memory.
     is_narrow = bool(in_memory and in_memory[1]) and step.bits < WORD_BITS
@@ -107,6 +106,12 @@ def _bit_cost(step: VectorStep, in_memory: tuple[bool, bool] | None) -> float:
     if 0 < zipped < _LONG_ZIPPED_RUN_BITS:
         cost += _ZIPPED_RUN_COST * (1 / zipped - 1 / _LONG_ZIPPED_RUN_BITS)
     return cost
+
+
+def _share_in_part(step: VectorStep) -> float:
+    """The share of rows put into words whose words they do not fill, if the first one begins a word."""
+    extent = step.axes[step.row].extent
+    return extent % step.rows / extent
 
 
 def _made_cost(step: VectorStep) -> float:
@@ -150,7 +155,7 @@ def _cost_of_scattered(rest: Rest) -> float:
 
 def _is_scattered(box: Box) -> bool:
     """Whether each element of a box lies on a line of its own, on one side or both."""
-    steps = (min((nearness(side_of(axis, side)) for axis in box.axes), default=0) for side in (1, 2))
+    steps = (min((side_of(axis, side).distance for axis in box.axes), default=0) for side in (1, 2))
     return any(step >= limits.current.line_bits for step in steps)
 
 

@@ -36,7 +36,7 @@ class FillStep:
         return "fill" if is_long else f"nest{8 * self.element_bytes}"
 
     @property
-    def elements(self) -> int:
+    def filled_bytes(self) -> int:
         """Bytes that are filled."""
         return self.runs.run_bytes * self.runs.number
 

@@ -15,9 +15,7 @@ from typing import NamedTuple
 from strided.addressing.address_map import AddressMap, IrregularTerm
 from strided.addressing.digits import Digit, Term
 from strided.addressing.index_expr import Combined, Coordinate, IndexExpr, Quotient, Remainder, Zero
-
-#: Size of a digit without end.
-_ENDLESS = 1 << 62
+from strided.planning.axis_maps import ENDLESS
 
 
 class _Number(NamedTuple):
@@ -85,7 +83,7 @@ def _digits_of(irregular: IrregularTerm, ndim: int) -> tuple[_Number, tuple[Digi
         stride = sum(
             s * (low // p.weight) for p, s in known if p.weight <= low and (not p.size or low < p.weight * p.size)
         )
-        digits.append(Digit(low, high // low or _ENDLESS, stride))
+        digits.append(Digit(low, high // low or ENDLESS, stride))
     return numbers.pop(), tuple(digits)
 
 

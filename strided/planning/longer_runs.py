@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TypeVar
 
-from strided.planning.access_order import PAGE_BYTES
+from strided.planning.access_order import PAGE_BYTES, farthest_first
 from strided.planning.axis_maps import AxisMap, evenly
 from strided.planning.boxes import WORD_BITS, Axis, Box, cut, side_of, split
-from strided.planning.offset_tables import farthest_first
 from strided.runtime import limits
 
 _Place = TypeVar("_Place", int, int | None)

@@ -13,16 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from strided.planning.boxes import Axis, Box, Spans, bytes_of, divided
-from strided.planning.offset_tables import (
-    Tables,
-    TaskRanges,
-    length_of,
-    nearness,
-    pieces_of,
-    task_ranges_of,
-    tile_period_of,
-)
+from strided.planning.boxes import Axis, Box, Spans, bytes_of, divided, nearest_place
+from strided.planning.offset_tables import Tables, pieces_of
+from strided.planning.task_ranges import TaskRanges, length_of, task_ranges_of
 from strided.runtime import limits
 from strided.wording import counted
 
@@ -97,7 +90,7 @@ class NestStep:
             if k >= 0:
                 lengths[k] = length_of(self.axes[k], budget)
                 budget //= lengths[k]
-        return task_ranges_of(self.axes, self._order, lengths, [tile_period_of(axis) for axis in self.axes])
+        return task_ranges_of(self.axes, self._order, lengths, [axis.period for axis in self.axes])
 
     def tables(self) -> Tables:
         """The maker of this step's tables."""
@@ -148,13 +141,8 @@ def nest_step_of(box: Box, bits: tuple[int, int]) -> NestStep:
 def _places_of(axes: Sequence[Axis]) -> tuple[tuple[int, ...], int, int]:
     """The places of the outer axes, of `p` and of `q`."""
     places = range(len(axes))
-    if not places:
-        return (), -1, -1
-    q = min(places, key=lambda k: (nearness(axes[k].target), -axes[k].extent))
-    others = [k for k in places if k != q]
-    if not others:
-        return (), -1, q
-    p = min(places, key=lambda k: (nearness(axes[k].source), -axes[k].extent))
+    p, q = (nearest_place(axes, side, places) for side in (1, 2))
     if p == q:
-        p = min(others, key=lambda k: (nearness(axes[k].target), -axes[k].extent))
-    return tuple(sorted((k for k in others if k != p), key=lambda k: -abs(axes[k].target.unit_stride))), p, q
+        p = nearest_place(axes, 2, [k for k in places if k != q])
+    outer = sorted((k for k in places if k not in (p, q)), key=lambda k: -abs(axes[k].target.unit_stride))
+    return tuple(outer), -1 if p is None else p, -1 if q is None else q

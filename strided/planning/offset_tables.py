@@ -5,22 +5,20 @@ Along an axis the lowest digits of both sides take equal steps until one of them
 offset). Clipped tiles, windows that begin inside a tile, tiles that are out of step with each other: all of these only
 change tables.
 
-A step is carried out in tasks, boxes of the view small enough for threads to share and for Ctrl-C to be heard. Along an
-axis the tables of a task depend on where it begins only as far as the tiles repeat; the rest is a shift. So an
-`AxisRange` names the first range that looks the same, and the shift from there: `Tables` makes few tables only.
+Tables of ranges that look the same are made once: `Tables` keeps them, and `task_ranges` says which those are.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple, TypeAlias
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
 
 import numpy as np
 
 from strided.planning.axis_maps import AxisMap, RadixMap
-from strided.planning.boxes import Axis, side_of
-from strided.runtime import limits
+from strided.planning.boxes import Axis
+from strided.planning.task_ranges import AxisRange, TaskRanges, most_grouped, phase_of, repeat_of
 from strided.runtime.aliases import Table
 from strided.runtime.cache import BoundedCache
 
@@ -29,135 +27,8 @@ _MOST_KEPT = 64
 #: Groups that are shorter than the longest ones by so much are more work than they spare.
 _LEAST_GROUP = 8
 
-
-class AxisRange(NamedTuple):
-    """A range of an axis: as from `start` to `stop`, but with `source` and `target` added to the offsets."""
-
-    start: int
-    stop: int
-    source: int = 0
-    target: int = 0
-
-
-#: A range of every axis.
-TaskRanges: TypeAlias = tuple[AxisRange, ...]
 #: What makes the table of a range of an axis, from `start` to `stop`.
 _Make: TypeAlias = Callable[[Axis, int, int], Table]
-
-
-def task_ranges_of(
-    axes: Sequence[Axis], order: Sequence[int], lengths: Sequence[int], periods: Sequence[int], *, to_ends: bool = False
-) -> Iterator[TaskRanges]:
-    """The ranges of tasks that cover all axes in an order (outermost first), no longer than `lengths` along each.
-
-    Where a length is a multiple of the period of its axis, cuts lie at coordinates that are multiples of the period.
-    With `to_ends` the last range of an axis, and no other, stops at its extent.
-    """
-    parts = [_AxisRanges(axes[k], lengths[k], periods[k], to_ends) for k in order]
-    places = [order.index(k) for k in range(len(axes))]
-    # The last axis of the order runs fastest. (itertools.product would list all parts of a long axis first.)
-    chosen: list[AxisRange] = [AxisRange(0, 0)] * len(order)
-
-    def along(depth: int) -> Iterator[TaskRanges]:
-        for part in parts[depth]:
-            chosen[depth] = part
-            if depth == len(order) - 1:
-                yield tuple(chosen[k] for k in places)
-            else:
-                yield from along(depth + 1)
-
-    return along(0) if order else iter([()])
-
-
-class _AxisRanges:
-    """The ranges that an axis is cut into, in order."""
-
-    def __init__(self, axis: Axis, length: int, period: int, to_end: bool) -> None:
-        self.axis, self.length, self.to_end = axis, length, to_end
-        self.head = length - (phase_of(axis, period) if length % period == 0 else 0)
-        self.repeat = _repeat_of(axis)
-        self.known: list[AxisRange] | None = None
-
-    def __iter__(self) -> Iterator[AxisRange]:
-        return self._listed() if self.known is None else iter(self.known)
-
-    def _listed(self) -> Iterator[AxisRange]:
-        """The ranges as they are made; few are kept for the next round."""
-        made: list[AxisRange] = []
-        for part in self._made():
-            if len(made) < limits.current.table_rows:
-                made.append(part)
-            yield part
-        if len(made) < limits.current.table_rows:
-            self.known = made
-
-    def _made(self) -> Iterator[AxisRange]:
-        start, extent = 0, self.axis.extent
-        stop = min(extent, self.head)
-        # All digits but the last repeat, and that goes on evenly.
-        source, target = (side.at(self.repeat) - side.at(0) for side in (self.axis.source, self.axis.target))
-        while start < extent:
-            turns, like = (0, start) if self.to_end and stop == extent else divmod(start, self.repeat)
-            yield AxisRange(like, like + stop - start, turns * source, turns * target)
-            start, stop = stop, min(extent, stop + self.length)
-
-
-def _repeat_of(axis: Axis) -> int:
-    """The number of indices after which all digits of both sides but the last repeat."""
-    radix_maps = (m for side in (axis.source, axis.target) for m in side.radix_maps)
-    return math.lcm(*(m.period // math.gcd(m.period, m.step) for m in radix_maps))
-
-
-def phase_of(axis: Axis, period: int) -> int:
-    """How far the first index of an axis is past a multiple of `period`, if digits turn over there, else 0."""
-    for side in (axis.target, axis.source):
-        for radix_map in side.radix_maps:
-            if radix_map.sizes and (radix_map.period % period == 0 or period % radix_map.unit == 0):
-                return radix_map.start % period
-    return 0
-
-
-def word_multiple(axis: Axis, each: int) -> int:
-    """Of what indices, or coordinates in tiles, are a multiple where words of the target begin, of `each` elements.
-
-    Tiles that are no multiple of a word end in one, and the next one begins behind it: there, tiles alone are whole.
-    """
-    turns = [n for m in axis.target.radix_maps for n in (m.unit, m.turn) if n % each]
-    return math.lcm(*turns) if turns else each
-
-
-def tile_period_of(axis: Axis) -> int:
-    """The number of indices after which the tiles of an axis repeat on both sides; 1 without tiles."""
-    return math.lcm(*(m.period for side in (axis.source, axis.target) for m in side.radix_maps))
-
-
-def length_of(axis: Axis, budget: int, multiple: int = 1, *, in_pieces: bool = False, in_groups: bool = False) -> int:
-    """The indices of an axis that one task takes: all, or as many whole tiles as `budget` indices hold.
-
-    With `in_pieces` its tables have a row for each piece, not for each index; with `in_groups` for each one of a group,
-    or for each group.
-    """
-    units = [m.unit for s in (axis.target, axis.source) for m in s.radix_maps if m.sizes]
-    each = min(units, default=1 << 40) if in_pieces else multiple if in_groups else 1
-    budget = max(1, min(budget, each * limits.current.table_rows))
-    if axis.extent <= budget:
-        return axis.extent
-    whole = tile_period_of(axis)
-    for tile in (whole, *units):
-        if 1 < tile <= budget and tile % multiple == 0:
-            return budget - budget % tile
-    most = max(multiple, budget - budget % multiple)
-    if whole == 1:
-        # No tiles to end on: parts of equal size.
-        parts = -(-axis.extent // most)
-        return -(-axis.extent // (parts * multiple)) * multiple
-    return most
-
-
-def most_grouped(axis: Axis, multiple: int) -> int:
-    """The most indices of an axis that are a group, as `groups_of` makes them; 0 if groups are not alike."""
-    alike, most = math.lcm(multiple, _repeat_of(axis)), limits.current.group_rows
-    return most // alike * alike
 
 
 class Tables:
@@ -232,7 +103,7 @@ def groups_of(axis: Axis, start: int, stop: int, multiple: int) -> Table:
     count, most = stop - start, most_grouped(axis, multiple)
     size = count
     if 0 < 2 * most <= count and (start + phase_of(axis, multiple)) % multiple == 0:
-        alike = math.lcm(multiple, _repeat_of(axis))
+        alike = math.lcm(multiple, repeat_of(axis))
         sizes = range(most, max(1, most // _LEAST_GROUP) - 1, -alike)
         size = next((n for n in sizes if count % n == 0), count)
     first = np.arange(start, stop, size, dtype=np.int64)
@@ -318,13 +189,3 @@ def distinct(ordered: Table) -> Table:
     """
     found: Table = ordered[np.append(True, ordered[1:] != ordered[:-1])]
     return found
-
-
-def nearness(side: AxisMap) -> int:
-    """The distance to the next index along an axis; infinite if nothing changes along it."""
-    return abs(side.unit_stride) or 1 << 62
-
-
-def farthest_first(axes: Sequence[Axis], side: int) -> list[int]:
-    """The places of axes, those first that go far on a side (1 source, 2 target)."""
-    return sorted(range(len(axes)), key=lambda k: -nearness(side_of(axes[k], side)))

@@ -23,16 +23,14 @@ from strided.planning.fill_step import FillStep
 from strided.planning.kernel_kinds import KINDS
 from strided.planning.linearize import linearized
 from strided.planning.nest_step import NestStep
-from strided.planning.offset_tables import AxisRange, TaskRanges
 from strided.planning.runs import runs_around, runs_of
+from strided.planning.select_steps import steps_of
 from strided.planning.staged_step import StagedCopy
 from strided.planning.vector_step import VectorStep
-from strided.planning.ways import steps_of
 from strided.runtime.cache import forgettable
 
 __all__ = [
     "PHASE_BITS",
-    "AxisRange",
     "FillStep",
     "NestStep",
     "PerElementStep",
@@ -40,7 +38,6 @@ __all__ = [
     "StagedCopy",
     "Step",
     "Storage",
-    "TaskRanges",
     "VectorStep",
     "plan_copy",
     "plan_fill",
@@ -182,7 +179,7 @@ def plan_fill(target: AddressMap, storage: Storage, spare: int = 0) -> Plan | No
         return None
     steps = tuple(FillStep(part, max(8, storage.bits) // 8) for part in runs)
     span = min(step.span[0] for step in steps), max(step.span[1] for step in steps)
-    return _plan(steps, (0, 0), target.size, sum(step.elements for step in steps), (None, span))
+    return _plan(steps, (0, 0), target.size, sum(step.filled_bytes for step in steps), (None, span))
 
 
 def _plan(
@@ -232,6 +229,9 @@ def refuse_misfit(source: AddressMap, target: AddressMap, source_bits: int, targ
 
 
 def _share(step: Step) -> int:
+    """How much of a copy a step does: bits, more of what is computed or goes through blocks; of a fill, bytes."""
+    if isinstance(step, FillStep):
+        return step.filled_bytes
     return step.elements * step.bits if isinstance(step, VectorStep | NestStep) else 64 * step.elements
 
 

@@ -18,7 +18,7 @@ from typing import NamedTuple, TypeAlias
 from strided.kernels import SHORT_ROW_BYTES
 from strided.planning.axis_maps import AxisMap, RadixMap
 from strided.planning.box_steps import Case, is_short, nearest, step_of, transposed
-from strided.planning.boxes import WORD_BITS, Axis, Box, Spans, cut, grouped, side_of
+from strided.planning.boxes import WORD_BITS, Axis, Box, Spans, cut, grouped, nearest_place, side_of, split_digits
 from strided.planning.longer_runs import (
     as_run,
     is_run,
@@ -32,7 +32,7 @@ from strided.planning.longer_runs import (
     words_cut,
     words_joined,
 )
-from strided.planning.offset_tables import nearness, word_multiple
+from strided.planning.task_ranges import word_multiple
 from strided.planning.vector_step import VectorStep
 from strided.planning.word_squares import words_turned
 from strided.runtime import limits
@@ -141,12 +141,6 @@ def _short_rows(asked: Case, *, wide: bool = False, single: bool = False) -> Vec
     return step_of("short_rows", whole, bits, None, lane)
 
 
-def _row_of(box: Box, lane: int) -> int | None:
-    """The axis next to the lanes: the one with the smallest step in the target."""
-    others = [k for k in range(len(box.axes)) if k != lane]
-    return min(others, key=lambda k: (nearness(box.axes[k].target), -box.axes[k].extent), default=None)
-
-
 def _deinterleave(asked: Case) -> VectorStep | None:
     box, _, lane, bits, target_bits = asked
     if target_bits != max(8, bits) or box.axes[lane].target.unit_stride != target_bits or is_short(box, lane, bits):
@@ -172,12 +166,10 @@ def _interleaved(name: str, box: Box, lane: int, side: int, bits: int) -> Vector
     rows = WORD_BITS // bits
     kernel = f"{name}{bits}" if bits >= 8 else f"{name}_bits"
     row = next((k for k, a in enumerate(box.axes) if k != lane and side_of(a, side).unit_stride == bits), None)
-    base = box[side - 1]
-    assert isinstance(base, int)
     if side == 1 and (row is None or not tile_by_tile(box, lane, row, bits)):
         box, lane, row = lengthened(box, lane, row, max(8, bits), 2)
     strides = [s for k, a in enumerate(box.axes) if k != row for m in side_of(a, side).radix_maps for s in m.strides]
-    inside = base % (8 if any(stride % WORD_BITS for stride in strides) else WORD_BITS)
+    inside = box.base(side) % (8 if any(stride % WORD_BITS for stride in strides) else WORD_BITS)
     if row is not None:
         if (side, rows) == (2, 2):
             box, lane, row = pairs_apart(box, lane, row)
@@ -192,7 +184,7 @@ def _interleaved(name: str, box: Box, lane: int, side: int, bits: int) -> Vector
     if radix_map is None:
         return None
     if radix_map.sizes and radix_map.unit == rows:
-        words = radix_map._replace(strides=(0, *radix_map.strides[1:]))
+        words = radix_map.with_unit_stride(0)
     elif not radix_map.sizes and radix_map.start + axis.extent <= rows:
         first = radix_map.start
         if inside % bits == 0 and first + inside // bits + axis.extent <= rows:
@@ -258,7 +250,7 @@ def _transpose(asked: Case) -> VectorStep | None:
     if step is None or step.fullness * limits.current.turned_squares < 1:
         return None
     lane = step.axes[step.lane]
-    if min(lane.extent, lane.source.unit or lane.extent) == 1:
+    if lane.source.run(lane.extent) == 1:
         return None
     return step if step.turns_along is None else replace(step, kernel=f"transpose_few{bits}")
 
@@ -282,7 +274,7 @@ def _packed(asked: Case) -> VectorStep | None:
     row = words
     if kernel == "unpack" and axis.run * target_bits % limits.current.line_bits:
         # What rows leave of lines is completed by those that follow on.
-        row = _row_of(box, lane)
+        row = nearest_place(box.axes, 2, [k for k in range(len(box.axes)) if k != lane])
     found = step_of(kernel, box, bits, row, lane, units=(source_bits, target_bits))
     if found is None or target_bits == 8:
         return found
@@ -321,8 +313,7 @@ def _widened(asked: Case, room: Spans | None) -> Matched | None:
         if first < last
     ]
     wide = Axis.of_radix_maps(count, *(_grouped(m._replace(start=m.start + head), times) for m in radix_maps))
-    grouped = wide.source.radix_maps[0], wide.target.radix_maps[0]
-    shift = [m.at(head) - g.at(0) for m, g in zip(radix_maps, grouped, strict=True)]
+    shift = [m.at(head) - side.at(0) for m, side in zip(radix_maps, wide[1:], strict=True)]
     moved = Box(box.source_base + shift[0], box.target_base + shift[1], box.axes)
     found = match(moved.with_axes(place, [wide]), bits * times, bits * times, sparse=bool(left), room=room)
     if found is None:
@@ -344,15 +335,7 @@ def _together(found: Sequence[Matched]) -> Matched:
 
 
 def _grouped(radix_map: RadixMap, times: int) -> RadixMap:
-    """The radix map of a coordinate that counts `times` at once."""
-    start = radix_map.start // times
-    if not radix_map.sizes:
-        return RadixMap(start, 1, (), (radix_map.strides[0] * times,))
-    if radix_map.unit == times:
-        return RadixMap(start, 1, radix_map.sizes[1:], radix_map.strides[1:])
-    return RadixMap(
-        start,
-        1,
-        (radix_map.unit // times, *radix_map.sizes[1:]),
-        (radix_map.strides[0] * times, *radix_map.strides[1:]),
-    )
+    """The radix map of a coordinate that counts `times` at once, which divide the lowest digit."""
+    digits = split_digits(radix_map, times)
+    assert digits is not None
+    return digits[1]._replace(start=radix_map.start // times)

@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from strided.planning.access_order import farthest_first
 from strided.planning.block_stages import in_words, kept_of, stages_of
 from strided.planning.boxes import Box, Spans, room_of
 from strided.planning.nest_step import NestStep
-from strided.planning.offset_tables import TaskRanges, farthest_first, task_ranges_of
 from strided.planning.staging_blocks import StagingLayout
+from strided.planning.task_ranges import TaskRanges, task_ranges_of
 from strided.planning.vector_step import VectorStep
 from strided.wording import counted
 

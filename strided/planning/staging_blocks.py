@@ -9,7 +9,7 @@ from typing import NamedTuple
 from strided.kernels import SHORT_ROW_BYTES
 from strided.planning.axis_maps import AxisMap
 from strided.planning.boxes import WORD_BITS, Axis, Box, side_of
-from strided.planning.offset_tables import length_of, nearness, tile_period_of, word_multiple
+from strided.planning.task_ranges import length_of, word_multiple
 from strided.runtime import limits
 
 #: Rows of this size or more, at multiples of that, would fight for the same few places of the first-level cache.
@@ -73,7 +73,7 @@ def run_on(box: Box, side: int, bits: int, apart: int) -> int:
     """The elements of a run on one side (1 source, 2 target) along all axes but the one at `apart`."""
     own = [(side_of(axis, side), axis.extent) for k, axis in enumerate(box.axes) if k != apart]
     run = 1
-    for axis_map, extent in sorted(own, key=lambda pair: nearness(pair[0])):
+    for axis_map, extent in sorted(own, key=lambda pair: pair[0].distance):
         if axis_map.unit_stride != run * bits:
             break
         run *= axis_map.unit or extent
@@ -84,39 +84,16 @@ def block_lengths(
     axes: Sequence[Axis], near: Sequence[Near], staging: Sequence[StagingLayout], bits: tuple[int, int]
 ) -> tuple[int, ...]:
     """The extents of a block: long along contiguous axes, short along rows of words."""
-    widest = max(layout.bits for layout in staging)
-    budget = limits.current.staging_bytes // len(staging) * 8 // widest
+    budget = _budget(staging)
     word = max(1, WORD_BITS // min(layout.bits for layout in staging))
-    lanes = tuple(layout.order[-1] for layout in staging)
-    long = limits.current.staging_lane_bytes * 8 // widest
+    lanes = [layout.order[-1] for layout in staging]
     source, target = near
-    # Rows of packed elements that are cut anyway: those of the target matter more whose ends are written twice.
-    is_cut = bits[0] < 8 and not source.rows and any(axes[k].extent > long for k in source.lanes)
-    is_ragged = not target.rows and any(side.unit_stride % limits.current.line_bits for side in _apart(axes, target))
     # Blocks end with lines: elements of one along the nearest axes.
     lines: dict[int, int] = {}
     for k, side in (*((k, axes[k].source) for k in source.lanes), *((k, axes[k].target) for k in target.lanes)):
         lines[k] = max(lines.get(k, 1), limits.current.line_bits // side.unit_stride)
-    goals = [
-        *((k, 128) for k in lanes),
-        *((k, max(tile_period_of(axes[k]), WORD_BITS // min(bits))) for k in (*source.rows, *target.rows)),
-        *((k, min(8, tile_period_of(axes[k]))) for k in range(len(axes))),
-        *((k, 8) for k in (*source.lanes, *target.lanes) if k not in lanes),
-        # Short rows of the target are then written whole, one after the other. Words make long pieces by their rows
-        # already: a side without them comes first.
-        *((k, axes[k].extent if is_short_row(axes[k], bits[1]) else 256) for k in target.lanes if not target.rows),
-        *((k, 256) for k in source.lanes if not source.rows),
-        *((k, axes[k].extent if is_short_row(axes[k], WORD_BITS) else 256) for k in target.lanes if target.rows),
-        # Tiles of words are long pieces already: then rows of the target, whose ends are written twice.
-        *((k, 8 * SHORT_ROW_BYTES // bits[1]) for k in target.lanes if source.rows and not target.rows),
-        *((k, long) for k in target.lanes if is_cut and is_ragged),
-        *_onward(axes, 2, target, bits[1]),
-        *_onward(axes, 1, source, bits[0]),
-        *((k, long) for k in (*lanes, *source.lanes, *target.lanes)),
-        *((k, budget) for k in (*source.lanes, *target.lanes, *reversed(staging[0].order))),
-    ]
     lengths = [1] * len(axes)
-    for k, goal in goals:
+    for k, goal in _goals(axes, source, target, staging, bits):
         # Runs take whole words, and threads do not meet in those of the target.
         multiple = word if k in lanes else 1
         others = math.prod(-(-n // word) * word if i in lanes else n for i, n in enumerate(lengths) if i != k)
@@ -130,6 +107,43 @@ def block_lengths(
         line = math.lcm(apart, lines.get(k, 1))
         lengths[k] = max(lengths[k], length_of(axes[k], most, line if most >= 2 * line else apart))
     return tuple(min(length, axis.extent) for length, axis in zip(lengths, axes, strict=True))
+
+
+def _budget(staging: Sequence[StagingLayout]) -> int:
+    """Elements for which each block has room, if they are as wide as the widest."""
+    return limits.current.staging_bytes // len(staging) * 8 // max(layout.bits for layout in staging)
+
+
+def _goals(
+    axes: Sequence[Axis], source: Near, target: Near, staging: Sequence[StagingLayout], bits: tuple[int, int]
+) -> Iterator[tuple[int, int]]:
+    """Axes, and extents that a block should have along each, what matters most first; later ones may be larger."""
+    lanes = [layout.order[-1] for layout in staging]
+    long = limits.current.staging_lane_bytes * 8 // max(layout.bits for layout in staging)
+    yield from ((k, 128) for k in lanes)
+    yield from ((k, max(axes[k].period, WORD_BITS // min(bits))) for k in (*source.rows, *target.rows))
+    yield from ((k, min(8, axes[k].period)) for k in range(len(axes)))
+    yield from ((k, 8) for k in (*source.lanes, *target.lanes) if k not in lanes)
+    # Short rows of the target are then written whole, one after the other. Words make long pieces by their rows
+    # already: a side without them comes first.
+    if not target.rows:
+        yield from ((k, axes[k].extent if is_short_row(axes[k], bits[1]) else 256) for k in target.lanes)
+    if not source.rows:
+        yield from ((k, 256) for k in source.lanes)
+    if target.rows:
+        yield from ((k, axes[k].extent if is_short_row(axes[k], WORD_BITS) else 256) for k in target.lanes)
+    elif source.rows:
+        # Tiles of words are long pieces already: then rows of the target, whose ends are written twice.
+        yield from ((k, 8 * SHORT_ROW_BYTES // bits[1]) for k in target.lanes)
+    # Rows of packed elements that are cut anyway: those of the target matter more whose ends are written twice.
+    is_cut = bits[0] < 8 and not source.rows and any(axes[k].extent > long for k in source.lanes)
+    is_ragged = not target.rows and any(side.unit_stride % limits.current.line_bits for side in _apart(axes, target))
+    if is_cut and is_ragged:
+        yield from ((k, long) for k in target.lanes)
+    yield from _onward(axes, 2, target, bits[1])
+    yield from _onward(axes, 1, source, bits[0])
+    yield from ((k, long) for k in (*lanes, *source.lanes, *target.lanes))
+    yield from ((k, _budget(staging)) for k in (*source.lanes, *target.lanes, *reversed(staging[0].order)))
 
 
 def _apart(axes: Sequence[Axis], near: Near) -> Iterator[AxisMap]:

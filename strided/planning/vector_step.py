@@ -15,7 +15,8 @@ from strided.planning.access_order import PAGE_BYTES, outer_order, row_and_outer
 from strided.planning.axis_maps import AxisMap
 from strided.planning.boxes import LINE_BYTES, WORD_BITS, Axis, Box, Spans, bytes_of, cut, side_of
 from strided.planning.kernel_kinds import KINDS, Form, Kind
-from strided.planning.offset_tables import Tables, TaskRanges
+from strided.planning.offset_tables import Tables
+from strided.planning.task_ranges import TaskRanges
 from strided.wording import counted
 
 
@@ -119,18 +120,16 @@ class VectorStep:
         """The share of its squares that a transposition fills. Parts of them are turned by halves of their sides."""
         if (along := self.turns_along) is not None:
             # Rows are moved by lines, as far as tiles do not cut them.
-            runs = along.extent, *(side.unit for side in along[1:] if side.unit)
-            return min(1.0, min(runs) * self.bits / (8 * LINE_BYTES))
+            return min(1.0, along.run * self.bits / (8 * LINE_BYTES))
         half = max(LINE_BYTES * 4, self.bits * 8)
-        lane, row = self.axes[self.lane], self.axes[self.row]
-        sides = [min(run, axis.extent) * self.bits for run, axis in zip(self.square_runs, (lane, row), strict=True)]
+        sides = [run * self.bits for run in self.square_runs]
         return math.prod(side / (-(-side // half) * half) for side in sides)
 
     @property
     def square_runs(self) -> tuple[int, int]:
         """The elements that follow each other along the lanes in the source, and along the rows in the target."""
         lane, row = self.axes[self.lane], self.axes[self.row]
-        return lane.source.unit or lane.extent, row.target.unit or row.extent
+        return lane.source.run(lane.extent), row.target.run(row.extent)
 
     @property
     def turns_along(self) -> Axis | None:
@@ -157,7 +156,7 @@ class VectorStep:
             # Rows of words are written together, but not read.
             together = max(1, self.rows // 2) if self.interleaved == 2 else 1
             return lane.run * max(self.widths) * together
-        run = min(row.target.unit or row.extent, row.extent) * self.bits - 8 * self.lacking
+        run = row.target.run(row.extent) * self.bits - 8 * self.lacking
         return 0 if lane.target.unit_stride * 8 == run and not lane.target.unit else run
 
     @property
@@ -170,14 +169,6 @@ class VectorStep:
     def is_ragged(self) -> bool:
         """Whether rows of a transposition's target begin inside of lines."""
         return self._leaves_lines((self.lane,))
-
-    @property
-    def share_in_part(self) -> float:
-        """The share of rows put into words whose words they do not fill, if the first one begins a word."""
-        if self.interleaved != 2 or self.row < 0:
-            return 0.0
-        extent = self.axes[self.row].extent
-        return extent % self.rows / extent
 
     @property
     def zipped_run_bits(self) -> int:
@@ -214,8 +205,7 @@ class VectorStep:
         if self.kernel == "pack_words" and side == 2:
             # Words are read as a whole.
             lane = self.axes[self.lane]
-            radix_map = lane.target.radix_maps[0]
-            words = AxisMap(lane.target.base, (radix_map._replace(strides=(0, *radix_map.strides[1:])),))
+            words = AxisMap(lane.target.base, (lane.target.radix_maps[0].with_unit_stride(0),))
             return bytes_of(box.with_axes(self.lane, [lane._replace(target=words)]), side, self.units[1], WORD_BITS)
         if self.interleaved != side:
             low, high = bytes_of(box, side, self.units[side - 1], bits)
@@ -228,8 +218,7 @@ class VectorStep:
             box = box._replace(target_base=box.target_base + self.member * bits // 8)
         else:
             row = self.axes[self.row]
-            radix_map = row.target.radix_maps[0]
-            apart = AxisMap(0, (radix_map._replace(strides=(bits // 8, *radix_map.strides[1:])),))
+            apart = AxisMap(0, (row.target.radix_maps[0].with_unit_stride(bits // 8),))
             box = box.with_axes(self.row, [row._replace(target=apart)])
         return bytes_of(box, side, 8, bits)
 

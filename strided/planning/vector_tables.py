@@ -12,13 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from strided.planning.access_order import PAGE_BYTES, stride_of
-from strided.planning.axis_maps import AxisMap
+from strided.planning.access_order import PAGE_BYTES
 from strided.planning.boxes import LINE_BYTES, WORD_BITS, Axis
 from strided.planning.kernel_kinds import Form
 from strided.planning.offset_tables import (
     Tables,
-    TaskRanges,
     block_limits,
     distinct,
     groups_of,
@@ -28,15 +26,13 @@ from strided.planning.offset_tables import (
     source_runs,
     target_offsets,
     target_runs,
-    tile_period_of,
 )
+from strided.planning.task_ranges import TaskRanges
 from strided.runtime import limits
 from strided.runtime.aliases import Table
 
 if TYPE_CHECKING:
     from strided.planning.vector_step import VectorStep
-
-_STILL = AxisMap(0, ())
 
 
 def arguments_of(step: VectorStep, tables: Tables, parts: TaskRanges, shift: tuple[int, int]) -> tuple[Any, ...]:
@@ -139,7 +135,7 @@ def _block(step: VectorStep) -> tuple[int, int]:
     if row.extent * lane.extent * step.bits <= 8 * 2 * limits.current.tiled_block_bytes:
         return 0, 0
     if lane.target.unit:
-        rows = max(step.rows, tile_period_of(row._replace(source=_STILL)))
+        rows = max(step.rows, row.target.period)
         # More rows at once are more streams than the CPU fetches ahead.
         few = max(step.rows, limits.current.streams)
         if rows > few and rows % few == 0:
@@ -148,10 +144,10 @@ def _block(step: VectorStep) -> tuple[int, int]:
         return rows, max(1, tiles) * lane.target.unit
     if not lane.source.unit:
         return step.rows, _cut(step)
-    rows = max(step.rows, tile_period_of(row._replace(target=_STILL)))
+    rows = max(step.rows, row.source.period)
     tile_bytes = lane.source.unit * lane.source.unit_stride * rows // step.rows
     # Words that rows share are read once for each: small blocks are best, unless rows then end in broken lines.
-    is_small = step.rows > 1 and tile_bytes < PAGE_BYTES and not stride_of(row.target) % LINE_BYTES
+    is_small = step.rows > 1 and tile_bytes < PAGE_BYTES and not row.target.unit_stride % LINE_BYTES
     block_bytes = _word_block_bytes(step) if is_small else limits.current.tiled_block_bytes
     lanes = max(1, block_bytes // tile_bytes) * lane.source.unit
     return rows, (0 if lane.extent <= lanes else lanes)

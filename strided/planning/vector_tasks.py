@@ -6,17 +6,9 @@ import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from strided.planning.access_order import PAGE_BYTES, of_a_page
+from strided.planning.access_order import PAGE_BYTES, neighbours_of_a_page
 from strided.planning.boxes import LINE_BYTES, WORD_BITS
-from strided.planning.offset_tables import (
-    TaskRanges,
-    length_of,
-    most_grouped,
-    nearness,
-    task_ranges_of,
-    tile_period_of,
-    word_multiple,
-)
+from strided.planning.task_ranges import TaskRanges, length_of, most_grouped, task_ranges_of, word_multiple
 from strided.planning.vector_tables import least_words, rows_alike
 from strided.runtime import limits
 from strided.runtime.threads import get_num_threads
@@ -37,36 +29,42 @@ _WORDS_OF_TILE = 128
 def tasks_of(step: VectorStep) -> Iterator[TaskRanges]:
     """Tasks for threads to share, a range of each axis."""
     lengths, budget = [1] * len(step.axes), _task_elements(step)
-    periods = [tile_period_of(axis) for axis in step.axes]
+    periods = [axis.period for axis in step.axes]
+    inner_places = [k for k in (step.lane, step.row) if k >= 0]
+    for k in inner_places:
+        lengths[k], periods[k] = _inner_range(step, k, budget)
+        budget = max(1, budget // lengths[k])
     turns = step.turns_along
-    for k in (step.lane, step.row):
-        if k >= 0:
-            least, most = _range_of(step, k, budget)
-            pieces = not step.is_transposition and (k == step.lane or step.kernel == "short_rows")
-            group = most_grouped(step.axes[k], rows_alike(step)) if k == step.row and step.has_row_table else 0
-            if 0 < 2 * group <= most:
-                lengths[k] = length_of(step.axes[k], most, group, in_groups=True)
-            else:
-                lengths[k] = length_of(step.axes[k], most, least, in_pieces=pieces)
-            is_whole = step.kernel == "short_rows" if k == step.lane else step.is_exchange or step.lacking
-            if is_whole:
-                lengths[k], periods[k] = step.axes[k].extent, 1  # not even cut where tiles end
-            budget = max(1, budget // lengths[k])
-            if lengths[k] % periods[k]:
-                periods[k] = least
-            if turns is not None and step.axes[k] is not turns:
-                # Elements of few rows stay together: no tile of the other side cuts them.
+    if turns is not None:
+        # Elements of few rows stay together: no tile of the other side cuts them.
+        for k in inner_places:
+            if step.axes[k] is not turns:
                 lengths[k], periods[k] = step.axes[k].extent, 1
     # First of every outer axis what stays on a few pages of one side, which is worth larger tasks if that leaves
     # enough of them; then as much of the inner ones as may be.
     inner = math.prod(lengths)
     for share, most in ((2 * PAGE_BYTES, min(4 * budget, step.elements // inner // 16)), (1 << 62, budget)):
         for k in reversed(step.outer):
-            near = min(nearness(step.axes[k].source), nearness(step.axes[k].target))
+            near = min(step.axes[k].source.distance, step.axes[k].target.distance)
             others = math.prod(lengths) // inner // lengths[k]
             length = length_of(step.axes[k], min(-(-share // near), most // others))
             lengths[k] = max(lengths[k], length)
     return task_ranges_of(step.axes, step.order, lengths, periods, to_ends=step.is_partial)
+
+
+def _inner_range(step: VectorStep, k: int, budget: int) -> tuple[int, int]:
+    """The lanes, or the rows, of one task of at most `budget` of them, and of what a period ranges of them are cut."""
+    axis = step.axes[k]
+    if step.kernel == "short_rows" if k == step.lane else step.is_exchange or step.lacking:
+        return axis.extent, 1  # not even cut where tiles end
+    least, most = _range_of(step, k, budget)
+    group = most_grouped(axis, rows_alike(step)) if k == step.row and step.has_row_table else 0
+    if 0 < 2 * group <= most:
+        length = length_of(axis, most, group, in_groups=True)
+    else:
+        in_pieces = not step.is_transposition and (k == step.lane or step.kernel == "short_rows")
+        length = length_of(axis, most, least, in_pieces=in_pieces)
+    return length, least if length % axis.period else axis.period
 
 
 def _range_of(step: VectorStep, k: int, budget: int) -> tuple[int, int]:
@@ -98,11 +96,11 @@ def _goes_on_beside_rows(step: VectorStep) -> bool:
     few rows goes on soon where these end, on pages that are known, in lines that are there.
     """
     together = max(1, WORD_BITS // step.bits) if step.is_transposition else 1
-    if step.kind.free_rows or of_a_page(step.axes[step.row].source) > together:
+    if step.kind.free_rows or neighbours_of_a_page(step.axes[step.row].source) > together:
         return False
     if step.is_transposition and step.axes[step.lane].extent * step.bits > 8 * _TURNED_LINES * LINE_BYTES:
         return False
-    return any(nearness(step.axes[k].source) < PAGE_BYTES for k in step.outer)
+    return any(step.axes[k].source.distance < PAGE_BYTES for k in step.outer)
 
 
 def _least_rows(step: VectorStep) -> int:

@@ -125,8 +125,7 @@ def _transpose_words(box: Box, inner: int, other: int, bits: int, members: tuple
 
 def _are_many(step: VectorStep) -> bool:
     """Whether a transposition of pairs of words has long runs on both sides."""
-    extents = step.axes[step.lane].extent, step.axes[step.row].extent
-    return min(*step.square_runs, *extents) * 2 >= _MANY_PAIRS
+    return min(step.square_runs) * 2 >= _MANY_PAIRS
 
 
 def _pairs_turned(asked: Case, room: Spans | None) -> Turned | None:

@@ -14,7 +14,8 @@ import numpy.typing as npt
 
 from strided.errors import BufferSizeError
 from strided.planning.plan import span_of
-from strided.transfer.region import Region, chunks
+from strided.transfer.chunks import chunks
+from strided.transfer.region import Region
 
 Span: TypeAlias = tuple[int, int]
 

@@ -19,8 +19,9 @@ from strided.addressing.digits import Term
 from strided.runtime.aliases import Bytes, Offsets
 from strided.runtime.threads import get_num_threads, run
 from strided.transfer.bounds import refuse_outside
+from strided.transfer.chunks import Chunk, chunk_lengths, chunks
 from strided.transfer.program import Copy
-from strided.transfer.region import Chunk, Region, chunk_lengths, chunks
+from strided.transfer.region import Region
 
 #: Elements along every axis of a box before it grows along the last ones: whole bytes, and as much along the nearest
 #: axis of one side as along that of the other, for transpositions.

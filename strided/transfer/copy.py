@@ -25,10 +25,11 @@ from strided.runtime.cache import BoundedCache, forgettable
 from strided.transfer.bounds import holds, least_size, refuse_outside
 from strided.transfer.by_numpy import CopyByNumPy, small_copy
 from strided.transfer.executor import PATTERN_BYTES, ElementFormat, Execution
+from strided.transfer.flat_memory import empty_aligned
 from strided.transfer.gather_scatter import gather, gather_at, offsets_at, scatter
 from strided.transfer.program import Copy
 from strided.transfer.readahead import few_pages, mapping_of
-from strided.transfer.region import Region, dense_region, empty_aligned, may_overlap, region_of_ndarray
+from strided.transfer.region import Region, dense_region, may_overlap, region_of_ndarray
 from strided.wording import counted
 
 __all__ = [

@@ -16,17 +16,9 @@ from strided import kernels
 from strided.kernels.records import BLOCK, SOURCE, TARGET
 from strided.planning.kernel_kinds import KINDS, Form
 from strided.planning.offset_tables import Tables
-from strided.planning.plan import (
-    PHASE_BITS,
-    AxisRange,
-    FillStep,
-    NestStep,
-    StagedCopy,
-    Step,
-    TaskRanges,
-    VectorStep,
-)
+from strided.planning.plan import PHASE_BITS, FillStep, NestStep, StagedCopy, Step, VectorStep
 from strided.planning.runs import Loop
+from strided.planning.task_ranges import AxisRange, TaskRanges, first_ranges
 from strided.runtime import limits
 from strided.runtime.aliases import Bytes
 from strided.runtime.cache import BoundedCache
@@ -119,7 +111,7 @@ class _WithFormats(NamedTuple):
 
     def whole(self, shift: tuple[int, int], buffers: tuple[int, int] = (SOURCE, TARGET)) -> Call:
         """The call for all of the step."""
-        parts = tuple(AxisRange(0, axis.extent) for axis in self.step.axes)
+        parts = first_ranges(axis.extent for axis in self.step.axes)
         return self.call(self.step.tables(), parts, shift, buffers)
 
 
@@ -243,7 +235,7 @@ class _Filled:
 
     def __init__(self, steps: list[FillStep]) -> None:
         self._steps = steps
-        self._size = sum(step.elements for step in steps)
+        self._size = sum(step.filled_bytes for step in steps)
         self._known = _Templates(_MOST_TEMPLATES)
         # A small fill is done before another thread has begun.
         divides = self._size > limits.current.shared_fill_bytes
@@ -320,9 +312,9 @@ def _arguments(
     elif name == "transpose_runs":
         behind = (bits // 8,)
 
-    def complete(tables: tuple[Any, ...], room: Bytes) -> tuple[Any, ...]:
+    def complete(tables: tuple[Any, ...], scratch_memory: Bytes) -> tuple[Any, ...]:
         first = (*tables, *before)
-        return first if kind.form in (Form.NEST, Form.RUN) else (*first, room, *behind)
+        return first if kind.form in (Form.NEST, Form.RUN) else (*first, scratch_memory, *behind)
 
     return complete
 

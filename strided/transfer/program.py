@@ -19,7 +19,7 @@ from strided.planning.boxes import LINE_BYTES
 from strided.runtime import limits
 from strided.runtime.aliases import Bytes, Table
 from strided.runtime.threads import Leave, get_num_threads, run
-from strided.transfer.region import empty_aligned
+from strided.transfer.flat_memory import empty_aligned
 
 #: Tasks and bytes of the tables of a program that is kept for the next copy.
 _MOST_KEPT, _KEPT_BYTES = 1 << 14, 1 << 20

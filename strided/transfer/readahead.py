@@ -21,7 +21,8 @@ from strided.planning.runs import merged, runs_of, table_of
 from strided.runtime import limits
 from strided.runtime.aliases import Bytes, Table
 from strided.runtime.cache import forgettable
-from strided.transfer.region import Region, address_of
+from strided.transfer.flat_memory import address_of
+from strided.transfer.region import Region
 
 
 class Mapping(NamedTuple):

@@ -114,13 +114,6 @@ def test_a_large_array_needs_no_table() -> None:
     assert over[0] == -1
 
 
-def test_padding_names_the_dimension_that_runs_over() -> None:
-    expansion = expand((3, 5), (1, 0), ((2, 2),), (), 10)
-    _, over = expansion.coordinates_at(np.arange(30))
-    expected = {17: -1, 20: -1, 12: -1, 14: 0, 19: 0, 23: 0, 9: 1, 11: 1, 21: 1, 24: 2, 29: 2}
-    assert {k: int(over[k]) for k in expected} == expected
-
-
 # --- views ----------------------------------------------------------------------------------------------------------
 
 

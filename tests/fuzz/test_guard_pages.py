@@ -72,9 +72,9 @@ transfer._fitting_plan = fitting
 ANOTHER_WIDTH = """
 from dataclasses import replace
 from functools import lru_cache
-from strided.planning import plan, ways
+from strided.planning import plan, select_steps
 
-steps, nest_step_of, asked = ways.steps_of.__wrapped__, ways.nest_step_of, []
+steps, nest_step_of, asked = select_steps.steps_of.__wrapped__, select_steps.nest_step_of, []
 
 @lru_cache
 def remembering(signature, *given):
@@ -85,7 +85,7 @@ def careless(box, widths):
     nest = nest_step_of(box, widths)
     return replace(nest, widths=tuple(asked)) if nest.kernel == "nest_bits" else nest
 
-plan.steps_of, ways.nest_step_of = remembering, careless
+plan.steps_of, select_steps.nest_step_of = remembering, careless
 """
 #: Runs of packed elements are moved as they are, from one order in bytes to the other, too.
 RUNS = """
@@ -95,13 +95,13 @@ select_kernel._rows = lambda asked: runs(asked) or rows(asked)
 """
 #: Tiles that begin anew with every row of several that became one are cut as if they went on.
 TURNS = """
-from strided.planning import offset_tables, vector_tables
+from strided.planning import offset_tables
 cuts = offset_tables.cuts
 
 def careless(start, stop, radix_maps):
     return cuts(start, stop, [m._replace(turn=0) for m in radix_maps])
 
-offset_tables.cuts = vector_tables.cuts = careless
+offset_tables.cuts = careless
 """
 #: Tasks after the eighth are not done: with the usual limits small arrays have one.
 TASKS = """

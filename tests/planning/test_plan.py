@@ -25,8 +25,9 @@ from strided.planning.axis_maps import AxisMap, RadixMap, axis_map_of
 from strided.planning.boxes import Axis, Box, simplified, split
 from strided.planning.kernel_kinds import KINDS
 from strided.planning.linearize import linearized
-from strided.planning.offset_tables import cuts, task_ranges_of
+from strided.planning.offset_tables import cuts
 from strided.planning.plan import NestStep, PerElementStep, Plan, StagedCopy, Storage, VectorStep, plan_copy, span_of
+from strided.planning.task_ranges import task_ranges_of
 from strided.runtime import limits
 from strided.runtime.cache import forget
 from tests.regions import map_of, row_major, window

@@ -11,8 +11,9 @@ import strided as sd
 from strided.planning.runs import runs_around
 from strided.runtime import limits
 from strided.transfer.bounds import holds, holds_view, least_size, refuse_outside
+from strided.transfer.chunks import chunks
 from strided.transfer.copy import fill
-from strided.transfer.region import Region, chunks
+from strided.transfer.region import Region
 from tests.regions import map_of, row_major
 
 UNEVEN = "f32[12,40]{1,0:T(6,8)(4,2)}"

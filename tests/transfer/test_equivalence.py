@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 import strided as sd
 from strided.addressing.address_map import AddressMap
 from strided.kernels import HOMES
-from strided.planning import cost_model, ways
+from strided.planning import cost_model, select_steps
 from strided.planning.kernel_kinds import KINDS
 from strided.planning.plan import StagedCopy, Storage, VectorStep, plan_copy
 from strided.runtime import limits
@@ -55,8 +55,8 @@ def check(source: Guarded, target: Guarded, *, general: bool = False) -> str:
     wanted = expected(from_, target)
     with pytest.MonkeyPatch.context() as patch:
         if general:
-            patch.setattr(ways, "match", lambda *_, **__: None)
-            patch.setattr(ways, "staged_copy_of", lambda *_, **__: None)
+            patch.setattr(select_steps, "match", lambda *_, **__: None)
+            patch.setattr(select_steps, "staged_copy_of", lambda *_, **__: None)
             forget()
         kernel = plan_copy(from_.map, target.region.map, from_.storage, target.region.storage).kernel
         transfer.copy(from_, target.region)

@@ -37,7 +37,7 @@ from strided.pictures.marks import MOST_COLUMNS, MOST_ROWS
 from strided.planning.offset_tables import distinct
 from strided.runtime.aliases import Progress
 from strided.runtime.threads import run, threads_in_python
-from strided.transfer.region import address_of
+from strided.transfer.flat_memory import address_of
 
 #: Bytes of values of each array in a block. With smaller ones threads wait for each other (`difference.Layouts`).
 _BLOCK_BYTES = 1 << 21

@@ -19,7 +19,7 @@ from strided.errors import BufferSizeError, DumpError, LayoutError, UnsupportedE
 from strided.layout import Layout, Shape
 from strided.layout.element_types import element_type_of_dtype
 from strided.layout.parser import layout_of
-from strided.transfer.region import Cell, cells_of
+from strided.transfer.chunks import Cell, cells_of
 from strided.wording import counted
 
 

@@ -7,13 +7,14 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
+from strided.planning.access_order import farthest_first
 from strided.planning.block_stages import Stage, kept_of, stages_of
 from strided.planning.boxes import WORD_BITS, Box, side_of, split
 from strided.planning.cost_model import FAR_WORDS, HALF_BLOCKS, NO_GAPS, cost_of_fetched, cost_of_passes
-from strided.planning.offset_tables import AxisRange, TaskRanges, farthest_first, nearness, phase_of, word_multiple
 from strided.planning.select_kernel import Matched
 from strided.planning.staged_step import StagedCopy
 from strided.planning.staging_blocks import Near, StagingLayout, block_lengths, near_axes, run_on
+from strided.planning.task_ranges import TaskRanges, first_ranges, phase_of, word_multiple
 from strided.runtime import limits
 
 #: Bits of the source below which a run is better read once than in two parts.
@@ -43,11 +44,51 @@ def staged_copy_of(
     last element may be touched.
     """
     bits = source_bits, target_bits
-    widths = [max(8, *bits)]
-    if may_pack and min(bits) < 8:
-        # Several packed elements can be moved as one.
-        widths.append(min(bits))
-    near = near_axes(box, 1, bits[0]), near_axes(box, 2, bits[1])
+    near = near_axes(box, 1, source_bits), near_axes(box, 2, target_bits)
+    found = list(_candidates(box, bits, near, may_pack, whole_words))
+    if instead is not None and len(instead.steps) > 1:
+        way = _in_parts(box, bits, near)
+        found += [] if way is None else [way]
+    best = min(found, key=lambda way: (not way.is_good, way.cost), default=None)
+    if best is not None and instead is not None:
+        if not (best.is_good and best.cost * box.elements < cost_of_passes(instead, box.elements * max(bits))):
+            return None
+    return best
+
+
+def _candidates(
+    box: Box, bits: tuple[int, int], near: tuple[Near, Near], may_pack: bool, whole_words: bool
+) -> Iterator[Candidate]:
+    """The staged copies of a box through one block, and those through two that vector kernels do."""
+    staging, without_gaps = _layouts_of(box, bits, near, may_pack)
+    least = math.inf
+    for layout in staging:
+        way = _candidate(box, bits, near, (layout,), whole_words)
+        if way is not None:
+            least = min(least, way.cost) if way.is_good else least
+            yield way
+    if max(bits) < 8:
+        for pair in _pairs_of(staging, without_gaps):
+            # To plan a pair takes long.
+            way = None if _least_cost(bits, pair) >= least else _candidate(box, bits, near, pair, whole_words)
+            if way is not None and way.is_good:
+                yield way
+    elif bits[0] < 8:
+        # Words that rows share are unpacked all at once.
+        for layout in staging:
+            if layout.bits < 8 and layout.order[-1] in near[0].rows:
+                pair = layout, StagingLayout(8, layout.order, 8 * WORD_BITS // layout.bits)
+                way = _candidate(box, bits, near, pair, whole_words)
+                if way is not None and way.is_good and way.step.words[0] >= 0:
+                    yield way._replace(cost=way.cost * HALF_BLOCKS)
+
+
+def _layouts_of(
+    box: Box, bits: tuple[int, int], near: tuple[Near, Near], may_pack: bool
+) -> tuple[list[StagingLayout], list[StagingLayout]]:
+    """The layouts that a block may have, each nearest axis contiguous in some; and those of them without gaps."""
+    # Several packed elements can be moved as one.
+    widths = [max(8, *bits), *([min(bits)] if may_pack and min(bits) < 8 else [])]
     keys = list(dict.fromkeys(k for side in near for k in (*side.lanes, *side.rows)))
     rest = [k for k in range(len(box.axes)) if k not in keys]
     staging = [
@@ -68,30 +109,7 @@ def staged_copy_of(
         if keys and width < 8:
             # Short rows that begin inside of bytes follow each other in the block as they do on this side.
             without_gaps.append(StagingLayout(8, tuple(farthest_first(box.axes, side + 1)), 8))
-    staging = list(dict.fromkeys([*staging, *without_gaps]))
-    ways = (_candidate(box, bits, near, (layout,), whole_words) for layout in staging)
-    found = [way for way in ways if way is not None]
-    if max(bits) < 8:
-        most = min((way.cost for way in found if way.is_good), default=math.inf)
-        pairs = (pair for pair in _pairs_of(staging, without_gaps) if _least_cost(bits, pair) < most)
-        ways = (_candidate(box, bits, near, pair, whole_words) for pair in pairs)
-        found += [way for way in ways if way is not None and way.is_good]
-    elif bits[0] < 8:
-        # Words that rows share are unpacked all at once.
-        for layout in staging:
-            if layout.bits < 8 and layout.order[-1] in near[0].rows:
-                pair = layout, StagingLayout(8, layout.order, 8 * WORD_BITS // layout.bits)
-                way = _candidate(box, bits, near, pair, whole_words)
-                if way is not None and way.is_good and way.step.words[0] >= 0:
-                    found.append(way._replace(cost=way.cost * HALF_BLOCKS))
-    if instead is not None and len(instead.steps) > 1:
-        way = _in_parts(box, bits, near)
-        found += [] if way is None else [way]
-    best = min(found, key=lambda way: (not way.is_good, way.cost), default=None)
-    if best is not None and instead is not None:
-        if not (best.is_good and best.cost * box.elements < cost_of_passes(instead, box.elements * max(bits))):
-            return None
-    return best
+    return list(dict.fromkeys([*staging, *without_gaps])), without_gaps
 
 
 def _pairs_of(
@@ -99,7 +117,7 @@ def _pairs_of(
 ) -> Iterator[tuple[StagingLayout, StagingLayout]]:
     """The layouts of two blocks. Those `without_gaps`, in the orders of the two sides, come next to their side.
 
-    The other way round they are never the best, and to plan a pair takes long.
+    The other way round they are never the best.
     """
     source, target = without_gaps if len(set(without_gaps)) == 2 else (None, None)
     for first, second in itertools.permutations(staging, 2):
@@ -121,7 +139,7 @@ def _candidate(
     # An eighth more is for lines between rows.
     if any(layout.strides(lengths)[1] > 9 * (limits.current.staging_bytes // len(staging)) for layout in staging):
         return None
-    parts = _ranges(lengths)
+    parts = first_ranges(lengths)
     words = -1, -1
     if whole_words:
         words = _words_of(box, 1, near, bits, staging[0], lengths), _words_of(box, 2, near, bits, staging[-1], lengths)
@@ -146,7 +164,7 @@ def _candidate(
 def _cost_of_element(step: StagedCopy, near: Sequence[Near], stages: Sequence[Stage]) -> float:
     """The time that an element takes, about; `stages` are those of a whole block."""
     lengths, first = step.lengths, step.staging[0].order[-1]
-    parts, elements = _ranges(lengths), math.prod(lengths)
+    parts, elements = first_ranges(lengths), math.prod(lengths)
     cost = _cost_of_block(step, parts, stages)
     is_turned = bool(stages[0].steps) and stages[0].steps[0].is_transposition
     if first in near[0].rows and lengths[first] * step.bits[0] <= WORD_BITS and is_turned:
@@ -156,7 +174,7 @@ def _cost_of_element(step: StagedCopy, near: Sequence[Near], stages: Sequence[St
     for k in dict.fromkeys((*near[0].rows, *near[1].rows)):
         extent = step.box.axes[k].extent
         if left := extent % lengths[k]:
-            fewer = _ranges([*lengths[:k], left, *lengths[k + 1 :]])
+            fewer = first_ranges([*lengths[:k], left, *lengths[k + 1 :]])
             ends = _cost_of_block(step, fewer, stages_of(step.box, fewer, step.staging, step.bits, step.words))
             cost = (1 - left / extent) * cost + ends / elements * lengths[k] / extent
     return cost if all(layout.has_gaps for layout in step.staging) else NO_GAPS * cost
@@ -168,16 +186,11 @@ def _cost_of_block(step: StagedCopy, parts: TaskRanges, stages: Iterable[Stage])
     return sum(stage.cost for stage in stages) + (0.0 if kept is None else cost_of_fetched(kept.steps, kept.rest))
 
 
-def _ranges(lengths: Sequence[int]) -> TaskRanges:
-    """The first block of these extents."""
-    return tuple(AxisRange(0, length) for length in lengths)
-
-
 def _in_parts(box: Box, bits: tuple[int, int], near: Sequence[Near]) -> Candidate | None:
     """The copy by several kernels, each of which does a part of every block, or None if they leave something over."""
     both = (StagingLayout(max(bits), tuple(farthest_first(box.axes, 2))),) * 2
     lengths = block_lengths(box.axes, near, both, bits)
-    parts = _ranges(lengths)
+    parts = first_ranges(lengths)
     (stage,) = stages_of(box, parts, (), bits, (-1, -1))
     if stage.rest or len(stage.steps) < 2 or min(bits) < 8:
         return None
@@ -219,7 +232,7 @@ def words_apart(box: Box, source_bits: int, target_bits: int) -> list[Box] | Non
         if not own.rows or not other.lanes or other.lanes[0] in (*own.lanes, *own.rows):
             continue
         rows, each = box.axes[own.rows[0]], WORD_BITS // bits
-        if side == 1 and rows.extent % each and rows.extent * nearness(rows.source) < _LEAST_CUT_BITS:
+        if side == 1 and rows.extent % each and rows.extent * rows.source.distance < _LEAST_CUT_BITS:
             # Full words and others would be written from the same lines of the source, one after the other.
             continue
         # The other side takes words in runs, long enough for squares of them; words of few rows only along one axis.
@@ -241,9 +254,10 @@ def squares_apart(box: Box, bits: int) -> list[Box] | None:
         return None
     boxes, places, each = [box], [own.lanes[0] for own in near], WORD_BITS // bits
     for side, place in zip((1, 2), places, strict=True):
-        base = box.source_base if side == 1 else box.target_base
         rows = (side_of(axis, side) for k, axis in enumerate(box.axes) if k != place)
-        if any(s % WORD_BITS for s in (base, *(s for own in rows for m in own.radix_maps for s in m.strides))):
+        if any(
+            s % WORD_BITS for s in (box.base(side), *(s for own in rows for m in own.radix_maps for s in m.strides))
+        ):
             return None
     # From the last place on, for each split adds an axis.
     for place in sorted(places, reverse=True):
@@ -275,9 +289,8 @@ def _words_of(
     if side == 2 and width >= 8:
         # What does not fill words is written by itself.
         return -1
-    base = box.source_base if side == 1 else box.target_base
     strides = [s for k, other in enumerate(sides) for m in other.radix_maps for s in m.strides[k == place :]]
-    if any(s % WORD_BITS for s in (base, *strides)) or (own.sizes and own.unit % each):
+    if any(s % WORD_BITS for s in (box.base(side), *strides)) or (own.sizes and own.unit % each):
         return -1
     axis, length = box.axes[place], lengths[place]
     # Blocks begin with words.

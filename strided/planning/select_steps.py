@@ -12,8 +12,8 @@ from strided.planning.copy_signature import CopySignature
 from strided.planning.cost_model import ALIKE, LITTLE_LEFT, cost_of, cost_of_passes, leaves_gaps
 from strided.planning.nest_step import NestStep, nest_step_of
 from strided.planning.select_kernel import Matched, match
+from strided.planning.select_staging import Candidate, squares_apart, staged_copy_of, words_apart
 from strided.planning.staged_step import StagedCopy
-from strided.planning.staged_ways import Candidate, squares_apart, staged_copy_of, words_apart
 from strided.planning.staging_blocks import is_short_row
 from strided.planning.vector_step import VectorStep
 from strided.runtime import limits
