@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import itertools
 import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from strided.escape import visible
 
 #: Narrower than this no text is laid out, whatever the width asked for.
 _LEAST_WIDTH = 20
 _UNITS = "KMGTPE"
+#: Names among which similar ones are looked for, and characters of the longest: comparing takes time.
+_COMPARED, _LONGEST_COMPARED = 10_000, 200
 
 
 def counted(number: int, one: str, many: str = "") -> str:
@@ -39,6 +41,15 @@ def size_text(size: int) -> str:
     return f"{size / 1024:.{2 if unit else 1}f}{_UNITS[unit]}iB"
 
 
+def times_text(factor: float) -> str:
+    """How many times as much, to three digits; without an exponent, and larger numbers to the nearest whole one.
+
+    >>> times_text(1.0), times_text(56.889), times_text(1024), times_text(1e6), times_text(float("inf"))
+    ('1', '56.9', '1,024', '1,000,000', 'inf')
+    """
+    return f"{factor:.3g}" if factor < 999.5 else f"{factor:,.0f}"
+
+
 def some(names: Iterable[str], none: str = "none") -> str:
     """The first eight of some names, made visible, for an error.
 
@@ -57,6 +68,30 @@ def did_you_mean(names: Sequence[str]) -> str:
     """
     *others, last = map(visible, names or ("",))
     return f"did you mean {', '.join(others)}{' or ' * bool(others)}{last}?" * bool(last)
+
+
+def names_meant(name: str, names: Collection[str]) -> str:
+    """Which of `names` may be meant by `name`, or which there are. Of a path, the last part may stand for it.
+
+    What begins as `name` does comes before what is spelled alike.
+
+    >>> names_meant("argumnt0", ["jit_f/argument0", "g/b"]), names_meant("g", ["jit_f/argument0", "g/b"])
+    ('did you mean jit_f/argument0?', 'did you mean g/b?')
+    >>> names_meant("w1", ["wo.1", "w1.1"]), names_meant("w", ["w1", "v", "w2"]), names_meant("xyz", ["a"])
+    ('did you mean w1.1?', 'there are w1, w2', 'there are a')
+    """
+    import difflib  # only errors need it
+
+    wholes = [each for each in itertools.islice(names, _COMPARED) if len(each) <= _LONGEST_COMPARED]
+    if begun := [each for each in wholes if each.startswith(name) or _last_part(each).startswith(name)]:
+        return did_you_mean(begun) if len(begun) == 1 else f"there are {some(begun)}"
+    by_end = {_last_part(each): each for each in reversed(wholes)} | {each: each for each in wholes}
+    close = difflib.get_close_matches(name[:_LONGEST_COMPARED], by_end, n=1)
+    return did_you_mean([by_end[each] for each in close]) or f"there are {some(names)}"
+
+
+def _last_part(path: str) -> str:
+    return path.rpartition("/")[2]
 
 
 def wrapped(text: str, width: int, hang: str | None = None, *, whole_words: bool = False) -> list[str]:

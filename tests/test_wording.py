@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strided.wording import did_you_mean, size_text, wrapped
+from strided.wording import did_you_mean, names_meant, size_text, wrapped
 
 WORDS = st.lists(st.text("ab-{}:,", min_size=1, max_size=12), min_size=1).map(" ".join)
 
@@ -29,6 +29,18 @@ WORDS = st.lists(st.text("ab-{}:,", min_size=1, max_size=12), min_size=1).map(" 
 )
 def test_sizes_are_those_of_xla(size: int, text: str) -> None:
     assert size_text(size) == text
+
+
+def test_names_that_begin_alike_come_before_those_spelled_alike() -> None:
+    names = ["p__blocks___0___wo__.1", "p__blocks___0___w2__.1", "p__blocks___0___w1__.1"]
+    assert names_meant("p__blocks___0___w1", names) == "did you mean p__blocks___0___w1__.1?"
+    assert names_meant("p__blocks___0___w", names) == f"there are {', '.join(names)}"
+
+
+def test_looking_for_names_takes_no_time_for_any_length() -> None:
+    names = ["x" * 1_000_000, "weight", *(str(k) for k in range(20_000))]
+    assert names_meant("wieght", names) == "did you mean weight?"
+    assert names_meant("y" * 1_000_000, names).startswith("there are ")
 
 
 def test_what_may_be_meant_is_made_visible() -> None:

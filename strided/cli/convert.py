@@ -201,7 +201,7 @@ def _written(
     arrays: Mapping[str, Any], out: str, layout: Layout | None, element_type: str | None, name: str | None
 ) -> str:
     """What was written, and how to read it if NumPy alone cannot."""
-    shapes = {name: convert_file.result_shape(array, layout, element_type) for name, array in arrays.items()}
+    shapes = convert_file.result_shapes(arrays, layout, element_type)
     first, shape = next(iter(shapes.items()))
     values = f"{shape.dtype.name}{list(shape.dimensions)}" if layout is None else str(shape)
     if ending_of(out) == ".zarr" and len(shapes) == 1 and name is None:

@@ -32,6 +32,7 @@ from strided.cli.options import (
     file_names,
     force,
     kind,
+    offset,
     progress,
     rtol,
     ulp,
@@ -59,6 +60,7 @@ from strided.layout.element_types import element_type_of_dtype
 @svg
 @force
 @as_json
+@offset
 @bitorder
 @allow_excess
 @kind
@@ -72,6 +74,7 @@ def diff(
     picture: str | None,
     force: bool,
     as_json: bool,
+    offset: int,
     bitorder: str,
     allow_excess: bool,
     kind: str | None,
@@ -85,7 +88,7 @@ def diff(
     options: dict[str, Any] = {"rtol": rtol, "atol": atol, "max_ulp": ulp, "equal_nan": not strict_nan, "limit": top}
     found: Difference | DumpDifference
     with contextlib.ExitStack() as stack:
-        a, b = pair_of(operands, Reading(0, bitorder, kind, allow_excess, stack))
+        a, b = pair_of(operands, Reading(offset, bitorder, kind, allow_excess, stack))
         if isinstance(a, Dump):
             if picture is not None:
                 raise click.UsageError("--svg draws one array: name it, as in DUMP:NAME")
@@ -109,6 +112,8 @@ def diff(
 def pair_of(operands: Sequence[str], reading: Reading) -> list[Any]:
     """What is compared: two dumps, if both operands are dump folders, or two arrays."""
     if len(operands) == 2 and all(map(is_dump_folder, operands)):
+        if reading.offset:
+            raise click.UsageError("--offset goes with a file of raw bytes, and these are dump folders")
         return [strided.open_dump(each) for each in operands]
     names = _named(operands)
     if any(is_dump_folder(name) for name, _ in names):
@@ -134,6 +139,8 @@ def _two_arrays(names: list[tuple[str, str | None]], reading: Reading) -> list[A
     if [name for name, _ in names] == [STANDARD, STANDARD]:
         raise click.UsageError("standard input is one array; name a file for the other")
     given = next((shape for _, shape in names if shape is not None), None)
+    if reading.offset and given is None:
+        raise click.UsageError("--offset goes with the shape of raw bytes: give it behind their file")
     first, second = sorted(names, key=lambda each: _is_stream(each[0]))  # which cannot be read a second time
     try:
         one = _opened(*first, given, reading)

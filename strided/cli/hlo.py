@@ -8,13 +8,16 @@ from typing import TYPE_CHECKING
 import click
 
 from strided import inspect
-from strided.cli.options import as_json, file_names, module_number
+from strided.cli.options import as_json, file_names, fitted, module_number
 from strided.cli.programs import module_of, programs_in, refuse_number
 from strided.escape import visible
-from strided.wording import counted
+from strided.wording import counted, times_text
 
 if TYPE_CHECKING:
     from strided.dumps.hlo.module import Module
+
+#: Characters of the result's shape that are printed: a training step returns hundreds of arrays. JSON has all.
+_LONGEST_SHAPE = 160
 
 
 @click.command()
@@ -76,11 +79,14 @@ def hlo(
         return
     counts = counted(len(module.computations), "computation"), counted(len(module.instructions), "instruction")
     click.echo(f"{visible(module.name)}: {', '.join(counts)}")
-    entry = f"{counted(len(module.parameters), 'parameter')}, result {module.entry.root.shape}"
-    click.echo(f"entry {visible(module.entry.name)}: {entry}")
+    result = visible(str(module.entry.root.shape), _LONGEST_SHAPE)
+    parameters = counted(len(module.parameters), "parameter")
+    click.echo(fitted(f"entry {visible(module.entry.name)}: {parameters}, result {result}"))
     click.echo(f"\n{'bytes':>15} {'unpadded':>15} {'times':>6}  {min(top, len(values))} of {len(values):,} values")
     for v in values[:top]:
-        click.echo(f"{v.byte_size:>15,} {v.unpadded_byte_size:>15,} {v.growth:>6.3g}  {visible(v.name)}  {v.shape}")
+        click.echo(
+            f"{v.byte_size:>15,} {v.unpadded_byte_size:>15,} {times_text(v.growth):>6}  {visible(v.name)}  {v.shape}"
+        )
 
 
 def _insides_of_fusions(module: Module) -> set[str]:

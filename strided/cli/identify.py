@@ -43,6 +43,7 @@ _KNOWN_HELP = (
     shell_complete=file_names,
     help="What the values should be, in any precision: a .npy, FILE:NAME, ...",
 )
+@click.option("--like-index", metavar="INDEX", help="Which part of the array REF is, as in '4:12, 100:'.")
 @click.option("--top", type=click.IntRange(1), default=3, show_default=True, metavar="N", help="Candidates to list.")
 @as_json
 @offset
@@ -52,6 +53,7 @@ def identify(
     file: str,
     shape: str | None,
     like: str | None,
+    like_index: str | None,
     top: int,
     as_json: bool,
     offset: int,
@@ -64,13 +66,22 @@ def identify(
     its own, this is the claim, unless SHAPE says something else.
     """
     shaped([file] if shape is None else [file, shape])  # in this order
+    if like_index is not None and like is None:
+        raise click.UsageError("--like-index goes with --like")
+    key = None if like_index is None else inspect.parse_index(like_index)
     with contextlib.ExitStack() as stack:
         reading = Reading(0, "little", kind, False, stack)
         values = None if like is None else _values(like, reading)
         buffer, own = _buffer(file, offset, reading)
         with progress(0 if values is None else int(np.size(values)), "comparing") as advance:
             found = inspect.identify(
-                buffer, shape or own, like=values, offset=offset, limit=top, allow_excess=allow_excess, progress=advance
+                buffer,
+                shape or own,
+                like=values if key is None else (key, values),
+                offset=offset,
+                limit=top,
+                allow_excess=allow_excess,
+                progress=advance,
             )
     click.echo(json.dumps(found.to_dict(), indent=2) if as_json else found.text(max(20, width())))
     sys.stdout.flush()

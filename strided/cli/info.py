@@ -12,7 +12,7 @@ import click
 
 from strided import inspect
 from strided.cli.operands import STANDARD
-from strided.cli.options import SHAPE_HELP, as_json, file_names, force, width
+from strided.cli.options import SHAPE_HELP, ByteNumber, as_json, file_names, force, width
 from strided.cli.pictures import write_svg
 from strided.cli.targets import check_target
 from strided.diagnosis.window import window
@@ -32,7 +32,7 @@ from strided.tpu.default_layout import GENERATIONS, default_layout
     help="Lay it out as the compiler of this TPU does where a program asks for no layout.",
 )
 @click.option("--at", "index", metavar="INDEX", help="Explain where one element lies, as in --at 9,-1.")
-@click.option("--byte", type=int, metavar="N", help="Explain what lies at a byte of the buffer.")
+@click.option("--byte", type=ByteNumber(), metavar="N", help="Explain what lies at a byte of the buffer.")
 @click.option(
     "--svg",
     metavar="FILE",
@@ -42,7 +42,7 @@ from strided.tpu.default_layout import GENERATIONS, default_layout
 @force
 @click.option("--plan", nargs=2, metavar="A B", help="Show how a buffer of shape A is converted to layout B.")
 @click.option("--ranges", metavar="INDEX", help="List the bytes that a window takes, as in --ranges '9, 200:204'.")
-@click.option("--gap", type=click.IntRange(0), default=0, metavar="N", help="Join ranges at most N bytes apart.")
+@click.option("--gap", type=ByteNumber(0), default=0, metavar="N", help="Join ranges at most N bytes apart.")
 def info(
     operands: tuple[str, ...],
     as_json: bool,

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+from collections import Counter
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -21,6 +22,9 @@ from strided.io.file_array import OtherFormatError, open_file
 from strided.io.npy import read_npy_header, refuse_short, shape_of_npy
 from strided.io.zarr_store import ZarrStore, is_zarr
 from strided.wording import counted
+
+if TYPE_CHECKING:
+    from strided.dumps.buffer_assignment.values import Allocation
 
 
 @click.command()
@@ -93,9 +97,43 @@ def _of_file(path: str, kind: str | None) -> tuple[str, dict[str, Any]]:
     arrays = named_arrays(content)
     head = visible(f"{path}: {str(content).strip('<>')}") if arrays else visible(str(content), keep="\n")
     text, facts = _listed(head, {name: arrays.shape(name) for name in arrays})
+    facts |= _described(content)
     if why := _why_no_results(content):
         facts["missing"] = [{"what": "results", "why": why}]
     return text, facts
+
+
+def _described(content: Any) -> dict[str, Any]:
+    """What a file that holds no arrays is about, as JSON has it: a module, or allocations and their values."""
+    from strided.dumps.buffer_assignment import BufferAssignment
+    from strided.dumps.hlo import Module
+
+    match content:
+        case Module():
+            return {
+                "module": content.name,
+                "entry": content.entry.name,
+                "parameters": [{"name": p.name, "shape": str(p.shape)} for p in content.parameters],
+                "results": [{"name": r.name, "shape": str(r.shape)} for r in content.results],
+                "opcodes": dict(Counter(i.opcode for i in content.instructions).most_common()),
+            }
+        case BufferAssignment():
+            return {"allocations": [_of_allocation(one) for one in content]}
+    return {}
+
+
+def _of_allocation(allocation: Allocation) -> dict[str, Any]:
+    values = [
+        {"name": v.label, "offset": v.offset, "bytes": v.size, "shape": v.shape_text or (v.shape and str(v.shape))}
+        for v in allocation.values
+    ]
+    return {
+        "index": allocation.index,
+        "bytes": allocation.size,
+        "memory_space": allocation.memory_space,
+        "parameter": allocation.parameter_number,
+        "values": values,
+    }
 
 
 def _why_no_results(content: Any) -> str | None:

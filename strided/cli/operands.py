@@ -21,10 +21,11 @@ from strided.errors import BufferSizeError, StridedError, UnsupportedError
 from strided.files.magic import HEAD_BYTES, NPY_MAGIC, Format, format_of
 from strided.files.regular import is_seekable, refuse_irregular
 from strided.io import file_array
-from strided.io.containers import chosen, ending_of, hint, name_of, open_container, split_name
+from strided.io.containers import chosen, ending_of, name_of, open_container, split_name
 from strided.io.zarr_store import ZarrArray, ZarrStore, is_zarr
 from strided.layout import AnyShape
 from strided.layout.parser import array_shape, is_shape
+from strided.wording import names_meant
 
 if TYPE_CHECKING:
     from strided.dumps.directory.programs import RunArrays
@@ -93,7 +94,7 @@ class Opened:
         except KeyError as error:
             said = str(error.args[0])
             if not said.startswith("several"):
-                said = f"no array is named {name!r}; {hint(self.arrays, name)}"
+                said = f"no array is named {name!r}; {names_meant(name, self.arrays)}"
             raise StridedError(f"{self.path}: {said}") from None
         if hasattr(array, "dtype"):
             return array
@@ -116,7 +117,7 @@ class Reading:
         `otherwise` is the shape of what does not say its own, if none is given.
         """
         path, name = (STANDARD, None) if source == STANDARD else split_name(source)
-        if self.offset and shape is None:
+        if self.offset and shape is None and otherwise is None:
             raise click.UsageError(f"--offset goes with the shape of raw bytes, which {source} has not")
         if os.path.isdir(path):
             if shape is not None:
@@ -128,12 +129,14 @@ class Reading:
                 raise click.UsageError(f"{path} is a folder without arrays of a program; 'strided ls' lists its files")
             return Opened(path, dump, name)
         file, label = open_operand(path, self.stack)
-        if name is None and (shape is not None or self.offset or not is_seekable(file)):
+        if name is None and (shape is not None or not is_seekable(file)):
             return self._raw(file, label, shape, otherwise)
         if (container := open_container(file, label)) is not None:
             self.stack.enter_context(container)
             if shape is None or name is None:
                 return Opened(label, container, name)
+            if self.offset:
+                raise click.UsageError(f"--offset goes with a file of raw bytes, and {source} says where it lies")
             return Opened(label, {name: container.open(name, array_shape(shape))}, name)
         if name is None and otherwise is not None:
             return self._raw(file, label, shape, otherwise)
@@ -143,6 +146,11 @@ class Reading:
         kind = self.kind or _kind_of_dump(file, origin)
         if name is None and kind == "hlo":
             raise click.UsageError(f"{label} holds a program, and no arrays: 'strided hlo' lists its values")
+        if kind == "allocations":
+            raise click.UsageError(
+                f"{label} says where values lie, and holds no arrays: 'strided ls --json' lists the places, and "
+                "strided.read_allocations(...).open(image) reads an image of memory by them"
+            )
         if name is None and kind == "text":
             raise click.UsageError(f"{label} is text, and holds no array that is known here")
         if name is None and kind != "snapshot":

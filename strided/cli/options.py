@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import shutil
 import sys
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import click
 from click.shell_completion import CompletionItem
@@ -15,6 +17,7 @@ from strided.wording import wrapped
 
 #: Elements of an array that is large enough for a progress bar.
 _LONG = 1 << 26
+_HEXADECIMAL = re.compile(r"0[xX][0-9a-fA-F]+")
 
 SHAPE_HELP = "SHAPE is XLA's text, as in 'bf16[17,300]{1,0:T(8,128)(2,1)}'; quote it for the shell."
 INDEX_HELP = (
@@ -32,7 +35,27 @@ TARGET_HELP = (
     "holds the raw bytes and their shape, a .zarr its chunks in the layout, and other endings raw bytes, except those "
     "of other formats, such as .csv. An OUT that exists is kept without --force; OUT is never a FILE itself."
 )
-offset = click.option("--offset", type=click.IntRange(0), default=0, metavar="N", help="Bytes in front of the array.")
+
+
+class ByteNumber(click.IntRange):
+    """A number of bytes from `min` on; also in hexadecimal, as addresses are printed."""
+
+    name = "number of bytes"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The integer; BadParameter for what is none, or is less than `min`."""
+        if isinstance(value, str) and _HEXADECIMAL.fullmatch(value):
+            value = int(value, 16)
+        return super().convert(value, param, ctx)
+
+
+offset = click.option(
+    "--offset",
+    type=ByteNumber(0),
+    default=0,
+    metavar="N",
+    help="Bytes in front of the array, as in 4096 or 0x1000.",
+)
 allow_excess = click.option(
     "--allow-excess", is_flag=True, help="Accept raw bytes that are more than padding explains."
 )

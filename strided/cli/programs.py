@@ -86,9 +86,10 @@ def is_about_memory(path: str) -> bool:
     from strided.memory.memory_report import material_of
 
     try:
-        return material_of(path).text is not None
+        found = material_of(path)
     except DumpError:
         return False
+    return found.text is not None or found.limits is not None
 
 
 def _module_in(origin: str | bytes, number: int | None) -> Module:

@@ -33,7 +33,12 @@ _ASCII = "strided_ascii"
 #: Commands that map files, with the words they are called by.
 _MAPPING = (["diff"], ["identify"], ["padding"])
 #: Arguments that messages advise to pass to functions, and the options that they are here.
-_OPTIONS = ((re.compile(r"\ballow_excess=True"), "--allow-excess"), (re.compile(r"\bindex=(\d+)"), r"--module \1"))
+_OPTIONS = (
+    (re.compile(r"\ballow_excess=True"), "--allow-excess"),
+    (re.compile(r"\bindex=(\d+)"), r"--module \1"),
+    (re.compile(r"`like`"), "--like"),
+    (re.compile(r"\blike=\(key, values\)"), "--like-index"),
+)
 
 
 def run(arguments: Sequence[str] | None = None) -> NoReturn:

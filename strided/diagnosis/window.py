@@ -14,7 +14,7 @@ from strided.diagnosis.byte_ranges import byte_ranges
 from strided.escape import visible
 from strided.layout import AnyShape
 from strided.runtime.aliases import Table
-from strided.wording import counted
+from strided.wording import counted, times_text
 
 #: Ranges that are printed.
 _SHOWN = 12
@@ -51,7 +51,7 @@ class Window:
 
     def __str__(self) -> str:
         number, read, wanted = len(self.ranges), self.read_bytes, self.wanted_bytes
-        times = f", {read / wanted:.3g} times as many" if wanted and read != wanted else ""
+        times = f", {times_text(read / wanted)} times as many" if wanted and read != wanted else ""
         pieces = f", {'in one piece' if self.is_one_piece else 'not in one piece'}" if number else ""
         shown = [(f"{start}:{stop}", stop - start) for start, stop in self.ranges[:_SHOWN].tolist()]
         width = max((len(text) for text, _ in shown), default=0)

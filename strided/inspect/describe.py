@@ -14,7 +14,7 @@ from strided.layout.parser import any_shape
 from strided.layout.sizes import Sizes, sizes, tile_of
 from strided.layout.tuples import unbuffered
 from strided.runtime.argument_checks import whole
-from strided.wording import counted, wrapped
+from strided.wording import counted, times_text, wrapped
 
 T = TypeVar("T")
 
@@ -152,7 +152,7 @@ def rows_of(shape: Shape) -> Iterator[tuple[str, str]]:
 def _memory_in_words(known: Sizes) -> str:
     if not known.padding_bytes:
         return f"{counted(known.total_bytes, 'byte')}, no padding"
-    times = f", {known.growth:.3g} times the values" if known.value_bytes else ""
+    times = f", {times_text(known.growth)} times the values" if known.value_bytes else ""
     return (
         f"{known.total_bytes:,} bytes: {known.value_bytes:,} of values, {known.padding_bytes:,} of padding "
         f"({known.padding_share:.1%}{times})"

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import difflib
 import errno
-import itertools
 import os
 import re
 import zipfile
@@ -24,11 +22,9 @@ from strided.io.npz import BrokenMember, NpzMember, read_npz, unpacked
 from strided.io.safetensors import Tensor, read_safetensors
 from strided.layout import Shape
 from strided.runtime.lazy import lazy
-from strided.wording import did_you_mean, some
+from strided.wording import names_meant, some
 
 _COMPRESSED = re.compile(r"\.(gz|zst)$", re.IGNORECASE)
-#: Names among which similar ones are looked for, and characters of the longest: comparing takes time.
-_COMPARED, _LONGEST_COMPARED = 10_000, 200
 
 
 class Container(Mapping[str, FileArray]):
@@ -163,19 +159,5 @@ def chosen(names: Collection[str], name: str | None, path: str, *, what: str = "
             f"{path} holds {len(names)} {what}s; name one, as in {path}:{first} (there are {some(names)})"
         )
     if name not in names:
-        raise StridedError(f"{path}: no {what} is named {name!r}; {hint(names, name)}")
+        raise StridedError(f"{path}: no {what} is named {name!r}; {names_meant(name, names)}")
     return name
-
-
-def hint(names: Collection[str], name: str) -> str:
-    """Which of `names` may be meant by `name`, or which there are.
-
-    >>> hint(["jit_f/argument0", "g/b"], "argumnt0"), hint(["jit_f/argument0", "g/b"], "g"), hint(["a"], "xyz")
-    ('did you mean jit_f/argument0?', 'there are g/b', 'there are a')
-    """
-    wholes = [n for n in itertools.islice(names, _COMPARED) if len(n) <= _LONGEST_COMPARED]
-    if inside := [n for n in wholes if n.startswith(f"{name}/")]:
-        return f"there are {some(inside)}"
-    by_end = {n.rpartition("/")[2]: n for n in reversed(wholes)} | {n: n for n in wholes}
-    close = difflib.get_close_matches(name[:_LONGEST_COMPARED], by_end, n=1)
-    return did_you_mean([by_end[each] for each in close]) or f"there are {some(names)}"

@@ -11,9 +11,9 @@ import numpy as np
 
 from strided.arrays.grid_array import GridArray
 from strided.arrays.layout_array import LayoutArray
-from strided.errors import UnsupportedError
+from strided.errors import LayoutError, UnsupportedError
 from strided.files.atomic import refuse_existing, refuse_same, replaced, replaced_folder
-from strided.io.containers import chosen, ending_of, name_of, open_container
+from strided.io.containers import chosen, ending_of, name_of, open_container, split_name
 from strided.io.file_array import open_file
 from strided.io.npy import npy_header
 from strided.io.safetensors import check_is_text, safetensors_header
@@ -112,7 +112,7 @@ def save_safetensors(
     if not isinstance(arrays, Mapping):
         raise TypeError(f"arrays are given by name, as in {{'w': array}}, not as {type(arrays).__name__}")
     found = {name: _as_array(array) for name, array in arrays.items()}
-    shapes = {name: result_shape(array, layout) for name, array in found.items()}
+    shapes = result_shapes(found, layout)
     with replaced(path) as file:
         _write_safetensors(file, found, shapes, progress)
 
@@ -135,7 +135,8 @@ def convert_file(
     source : path
         Raw bytes or a ``.npy`` file, compressed by gzip or Zstandard or not; the content tells. With an offset, or
         exactly the shape's size, a file is raw bytes whatever it begins with. Compressed data are expanded into a
-        temporary file, as far as needed. Without a shape, also a ``.npz`` or ``.safetensors`` file of one array.
+        temporary file, as far as needed. Without a shape, also a ``.npz`` or ``.safetensors`` file of one array, or
+        ``FILE:NAME``, one of several.
     shape : str, Shape or None
         None for files that have their own.
     target : path
@@ -165,7 +166,7 @@ def convert_file(
     DumpError
         Broken compressed data, a damaged header.
     StridedError
-        A source of several arrays.
+        A source of several arrays, or without one of that name.
     LayoutError
         A ``.npy`` file of another shape; a layout that does not fit.
 
@@ -180,13 +181,15 @@ def convert_file(
     8
     [0, 3, 1, 4, 2, 5, 0, 0]
     """
-    name = os.fsdecode(source)
-    with open(source, "rb") as file:
+    name, member = split_name(os.fsdecode(source))
+    with open(name, "rb") as file:
         check_target([os.fstat(file.fileno())], target, layout, overwrite=overwrite)
         if shape is None and (container := open_container(file, name)) is not None:
             with container:
-                only = chosen(container, None, name)
+                only = chosen(container, member, name)
                 return write_arrays({only: container[only]}, target, layout, overwrite=overwrite, progress=progress)
+        if member is not None:
+            raise UnsupportedError(f"{name} holds one array, which has no name: leave ':{member}' out")
         with open_file(file, name, shape, offset=whole(offset, "offset"), bitorder=bitorder) as array:
             return write_arrays({name_of(name): array}, target, layout, overwrite=overwrite, progress=progress)
 
@@ -238,7 +241,7 @@ def write_arrays(
     Only containers take several arrays. `element_type` casts values, as ``astype`` does. A ``.zarr`` folder of one
     array is that array, or if it is `grouped` a group that holds it by name.
     """
-    shapes = {name: result_shape(array, layout, element_type) for name, array in arrays.items()}
+    shapes = result_shapes(arrays, layout, element_type)
     if ending_of(target) == ".zarr":
         with replaced_folder(target, overwrite=overwrite) as folder:
             return write_zarr(folder, arrays, shapes, progress, in_layout=layout is not None, grouped=grouped)
@@ -266,6 +269,21 @@ def result_shape(array: Any, layout: str | Layout | None, element_type: str | No
         known = Shape(element_type_of_dtype(array.dtype).name, array.shape)
     shape = Shape(element_type or known.element_type, known.dimensions, dynamic=known.dynamic)
     return array_shape(shape.with_layout(None if layout is None else layout_of(layout)))
+
+
+def result_shapes(
+    arrays: Mapping[str, Any], layout: str | Layout | None, element_type: str | None = None
+) -> dict[str, Shape]:
+    """As `result_shape`, of several arrays; a LayoutError names the one that the layout does not fit."""
+    found = {}
+    for name, array in arrays.items():
+        try:
+            found[name] = result_shape(array, layout, element_type)
+        except LayoutError as error:
+            if len(arrays) == 1:
+                raise
+            raise LayoutError(f"{name!r}: {error}; a layout fits arrays of one rank: give those alone") from None
+    return found
 
 
 def _as_array(array: Any) -> Any:

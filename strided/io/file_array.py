@@ -99,8 +99,8 @@ def open_file(
 ) -> Iterator[FileArray]:
     """The array in an open file or pipe: raw bytes or a ``.npy`` file, compressed or not; `name` is for errors.
 
-    `shape` is as for `strided.open`; a ``.npy`` file has its own, and what has none gets `otherwise`. With an offset,
-    or exactly the size of `shape`, a file is raw bytes whatever it begins with. BufferSizeError, LayoutError and
+    `shape` is as for `strided.open`; a ``.npy`` file has its own, and what has none gets `otherwise`. With `shape` and
+    an offset, or exactly its size, a file is raw bytes whatever it begins with. BufferSizeError, LayoutError and
     UnsupportedError if the file does not hold such an array; DumpError for broken compressed data, or a damaged header.
     """
     given, assumed = (None if each is None else array_shape(each) for each in (shape, otherwise))
@@ -113,7 +113,8 @@ def open_file(
         if not _is_exactly(file, given, offset) and (pieces := _pieces(file, name)) is not None:
             file = keep(pieces, given or assumed, name, scratch(), offset=offset, has_end=has_end)
         head, is_swapped = _head(file), False
-        if head.startswith(NPY_MAGIC) and offset == 0 and not _is_exactly(file, given, offset):
+        has_own = offset == 0 or (given is None and assumed is not None)
+        if has_own and head.startswith(NPY_MAGIC) and not _is_exactly(file, given, offset):
             header = read_npy_header(file, name)
             given, offset = _shape_behind(header, given, assumed, name), header.offset
             is_swapped = not header.dtype.isnative

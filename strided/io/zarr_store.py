@@ -71,6 +71,9 @@ class ZarrArray(GridArray):
         self._counts = tuple(-(-n // step) for n, step in zip(self.shape, self.shard_shape, strict=True))
         self._folder, self._chunk, self._separator, self._prefix = folder, chunk, separator, prefix
 
+    def __repr__(self) -> str:
+        return visible(f"<ZarrArray {self.xla_shape} in {self._folder!r}, chunks of {list(self.chunk_shape)}>")
+
     @property
     def chunk_shape(self) -> tuple[int, ...]:
         """The shape of a chunk inside the array."""

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from strided.escape import visible
 from strided.layout import AnyShape, Shape, TupleShape
 from strided.layout.tuples import unbuffered
-from strided.wording import size_text
+from strided.wording import size_text, times_text
 
 
 class LiveRange(NamedTuple):
@@ -192,7 +192,7 @@ class Buffer:
         about = "about " if self.is_rounded else ""
         more = f"  {self.source}" if self.source else ""
         shape = "?" if self.shape is None else self.shape
-        return visible(f"{self.name}: {shape}, {about}{self.bytes:,} bytes, {self.expansion:.3g} x{more}")
+        return visible(f"{self.name}: {shape}, {about}{self.bytes:,} bytes, {times_text(self.expansion)} x{more}")
 
     def to_dict(self) -> dict[str, Any]:
         """The attributes, shapes as text."""

@@ -71,6 +71,7 @@ class Material:
         self.assignment: BufferAssignment | None = None
         self.traces: Sequence[HeapTrace] = ()
         self.text: UsageText | None = None
+        self.limits: UsageText | None = None  # a text that lists no buffers, which may stand beside one that does
         self.device_bytes: int | None = None
         self.path: str | None = None
         self.notes: list[str] = []
@@ -83,9 +84,11 @@ class Material:
         elif isinstance(source, BufferAssignment):
             self.assignment = source
         elif isinstance(source, Program):
-            self._add_program(source)
+            own = Material(self.index)
+            own._add_program(source)
+            self.take(own)
         elif isinstance(source, BaseException):
-            self.text = read_usage_text(str(source))
+            self._add_usage(read_usage_text(str(source)))
         elif hasattr(source, "as_text"):  # what jax.jit(f).lower(x).compile() gives
             self._add_module(read_hlo(source.as_text()))
             if is_compiled(source):
@@ -93,7 +96,9 @@ class Material:
         elif isinstance(source, str) and is_contents(source, _is_report):
             self._add_text(source, None)
         elif isinstance(source, (str, os.PathLike)) and os.path.isdir(source):
-            self._add_folder(Path(source))
+            own = Material(self.index)  # what is known already does not make up for a damaged program
+            own._add_folder(Path(source))
+            self.take(own)
         else:
             self._add_file(source)
 
@@ -111,15 +116,16 @@ class Material:
 
     def fits(self, other: Material) -> bool:
         """Whether another file may be about the same program: it says something else, and names no other program."""
-        parts = ("module", "module_before", "assignment", "text")
+        parts = ("module", "module_before", "assignment", "text", "limits")
         twice = any(getattr(self, part) is not None and getattr(other, part) is not None for part in parts)
         names = {one.name for one in (*self.modules(), *other.modules()) if one.name}
-        names |= {one.text.module for one in (self, other) if one.text is not None and one.text.module}
+        texts = (self.text, self.limits, other.text, other.limits)
+        names |= {text.module for text in texts if text is not None and text.module}
         return not twice and len(names) <= 1
 
     def is_empty(self) -> bool:
         """Whether nothing is known."""
-        return self.assignment is None and self.text is None and not self.modules()
+        return self.assignment is None and self.text is None and self.limits is None and not self.modules()
 
     def modules(self) -> list[Module]:
         """The module after optimizations, and before."""
@@ -130,7 +136,7 @@ class Material:
         self.module = self.module or other.module
         self.module_before = self.module_before or other.module_before
         self.assignment, self.traces = self.assignment or other.assignment, self.traces or other.traces
-        self.text = self.text or other.text
+        self.text, self.limits = self.text or other.text, self.limits or other.limits
         self.device_bytes = self.device_bytes or other.device_bytes
         self.path = self.path or other.path
         self.notes += other.notes
@@ -164,7 +170,8 @@ class Material:
                     self._add_assignment(source.view)
         if self.assignment is None:
             self.assignment = self._part(lambda: program.allocations)
-        self.text = self._part(lambda: _usage_of(program))
+        if (usage := self._part(lambda: _usage_of(program))) is not None:
+            self._add_usage(usage)
 
     def _part(self, read: Callable[[], _Part]) -> _Part | None:
         """What `read` gives; None for a damaged file, of which the others of the program may still tell enough."""
@@ -209,7 +216,7 @@ class Material:
         refuse_utf16(head, path)
         kind = recognise(source)
         if kind == "memory report":
-            self.text = read_usage_text(_text_of(open_source(source).view), path)
+            self._add_usage(read_usage_text(_text_of(open_source(source).view), path))
             return
         if kind not in ("hlo", "snapshot"):
             raise UnsupportedError(f"{path or 'this'} is no HLO, no buffer assignment and no text about memory")
@@ -238,7 +245,13 @@ class Material:
                     raise
                 raise _unknown(text, self.path) from error
         else:
-            self.text = usage or read_usage_text(text, self.path)  # which refuses it
+            self._add_usage(usage or read_usage_text(text, self.path))  # which refuses it
+
+    def _add_usage(self, text: UsageText) -> None:
+        if text.lists_buffers:
+            self.text = text
+        else:
+            self.limits = text
 
 
 def _is_report(line: str) -> bool:
@@ -370,10 +383,8 @@ def report_of(found: Material, *, generation: str | None = None, space: int | st
     agree = None if found.assignment is None else _agree(found.assignment, found.text, number)
     if found.assignment is not None and agree is not False:
         report = report_from_assignment(found.assignment, number, found.module, found.traces, is_whole=agree is True)
-        if found.text is not None:
-            report = _with_limits(report, found.text)
-    elif found.text is not None:
-        report = report_from_text(found.text, number, generation, module, found.path)
+    elif (text := found.text or found.limits) is not None:
+        report = report_from_text(text, number, generation, module, found.path)
         if agree is False:
             note = (
                 "the buffer assignment has another total than the memory usage report: it is cut, or of another program"
@@ -385,6 +396,8 @@ def report_of(found: Material, *, generation: str | None = None, space: int | st
         report = report_from_module(module, number, generation, total=total, note=basis)
     else:
         raise DumpError("nothing about memory: neither HLO, nor a buffer assignment, nor a report", path=found.path)
+    for said in (found.text, found.limits):
+        report = report if said is None or report.capacity is not None else _with_limits(report, said)
     report = with_cures(report, generation or generation_of(report.buffers))
     return replace(report, notes=(*found.notes, *report.notes))
 
@@ -414,4 +427,4 @@ def _with_limits(report: MemoryReport, text: UsageText) -> MemoryReport:
         return report
     excess = own.excess.bytes if own.excess else max(0, report.total_bytes - own.capacity.bytes)
     rounded = {"capacity", "excess"} if own.capacity.is_rounded else set()
-    return replace(report, capacity=own.capacity.bytes, excess=excess, rounded=frozenset(rounded))
+    return replace(report, capacity=own.capacity.bytes, excess=excess, rounded=report.rounded | rounded)

@@ -9,7 +9,7 @@ from strided.escape import visible
 from strided.memory import pictures
 from strided.memory.buffers import Buffer, Cure
 from strided.pictures.html import Section, card, picture, preformatted, table
-from strided.wording import counted, size_text, wrapped
+from strided.wording import counted, size_text, times_text, wrapped
 
 if TYPE_CHECKING:
     from strided.memory.report import MemoryReport
@@ -120,7 +120,7 @@ def report_parts(report: MemoryReport, *, top: int) -> tuple[list[tuple[str, obj
 
 def _of_padding(b: Buffer, unpadded: object) -> tuple[object, str]:
     """What is shown of the size without padding and of the expansion."""
-    return (unpadded, f"{b.expansion:.3g}") if b.is_explained else ("?", "?")
+    return (unpadded, times_text(b.expansion)) if b.is_explained else ("?", "?")
 
 
 def _shape(b: Buffer) -> str:

@@ -219,3 +219,14 @@ def test_one_snapshot_without_a_name(run: Run, folder: Path) -> None:
     assert (code, "name one, as in" in err) == (2, True)
     assert run("convert", folder, folder.parent / "all.npz")[0] == 0
     assert sorted(np.load(folder.parent / "all.npz")) == ["jit_f/argument0", "jit_f/result0"]
+
+
+def test_the_array_that_a_layout_does_not_fit_is_named(run: Run, tmp_path: Path) -> None:
+    source, target = tmp_path / "model.safetensors", tmp_path / "tiled.safetensors"
+    sd.save_safetensors(source, {"layer/w": np.ones((3, 5), "f4"), "layer/b": np.ones(5, "f4")})
+    code, _, err = run("convert", source, target, "--to", "{1,0:T(8,128)}")
+    assert (code, target.exists()) == (2, False)
+    assert "'layer/b': the array has 1 dimension, but minor_to_major has 2" in err
+    with pytest.raises(sd.LayoutError, match=r"^'b': .*; a layout fits arrays of one rank"):
+        sd.save_safetensors(target, {"w": np.ones((3, 5)), "b": np.ones(5)}, "{1,0:T(8,128)}")
+    assert run("convert", f"{source}:layer/w", target, "--to", "{1,0:T(8,128)}")[0] == 0

@@ -43,3 +43,30 @@ def test_ls_names_what_show_takes(run: Run, container: Path) -> None:
         assert run("show", f"{container}:{name}", "...")[0] == 0
     assert run("show", f"{container}:b")[1].startswith("[0 1 2]")
     assert "w: f32[5,131]{1,0}" in run("ls", container.parent / "w.npz")[1]
+
+
+def test_json_says_what_a_file_without_arrays_is_about(run: Run, folder: Path) -> None:
+    module = folder / "module_0000.jit_f.before_optimizations.txt"
+    assert json.loads(run("ls", module, "--json")[1]) == {
+        "path": str(module),
+        "arrays": [],
+        "module": "jit_f",
+        "entry": "e",
+        "parameters": [{"name": "p", "shape": "f32[3,5]{0,1}"}],
+        "results": [{"name": "n", "shape": "f32[3,5]{0,1}"}],
+        "opcodes": {"parameter": 1, "negate": 1},
+    }
+    assignment = folder / "module_0000.jit_f.after_optimizations-buffer-assignment.txt"
+    value = "f32[3,5]{1,0:T(4,128)}"
+    assignment.write_text(
+        "BufferAssignment:\nallocation 0: size 2048, parameter 0, shape |f32[3,5]| at ShapeIndex {}:\n"
+        f" value: <7 p @0> (size=2048,offset=0): {value}\n",
+        encoding="utf-8",
+    )
+    (found,) = json.loads(run("ls", assignment, "--json")[1])["allocations"]
+    assert found.pop("values") == [{"name": "p", "offset": 0, "bytes": 2048, "shape": value}]
+    assert found == {"index": 0, "bytes": 2048, "memory_space": 0, "parameter": 0}
+    for name in (assignment, f"{assignment}:p"):
+        code, out, err = run("show", name)
+        assert (code, out) == (2, "")
+        assert "says where values lie, and holds no arrays" in err

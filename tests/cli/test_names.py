@@ -18,6 +18,7 @@ from strided import cli
 from strided.demo import SHAPE, expected, sample
 from strided.io.convert_file import write_arrays
 from tests import paths
+from tests.commands import Run
 from tests.thinned import thinned
 from tests.zstd_writer import zstd_compressed
 
@@ -235,3 +236,12 @@ def test_the_byte_order_of_other_machines(
         with pytest.raises(SystemExit):
             cli.main(["show", "-"])
     assert capsys.readouterr().out == shown[1]
+
+
+def test_numbers_of_bytes_may_be_hexadecimal_as_addresses_are(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "image.bin"
+    path.write_bytes(bytes(range(40)))
+    assert run("show", path, "u8[4]", "--offset", "0x1A")[1].startswith("[26 27 28 29]")
+    assert run("info", "f32[3,5]{1,0:T(2,2)}", "--byte", "0x24") == run("info", "f32[3,5]{1,0:T(2,2)}", "--byte", 36)
+    assert "'0x' is not a valid number of bytes" in run("show", path, "u8[4]", "--offset", "0x")[2]
+    assert "-1 is not in the range x>=0" in run("show", path, "u8[4]", "--offset", "-1")[2]

@@ -80,3 +80,15 @@ def test_one_of_several_modules_is_read(run: Run, tmp_path: Path, command: str) 
         assert (code, err) == (0, "")
         assert name in out
         assert ("two", "one")[number] + ":" not in out
+
+
+def test_a_long_result_is_cut(run: Run, tmp_path: Path) -> None:
+    file = tmp_path / "step.txt"
+    shapes = ", ".join(f"f32[{k}]{{0}}" for k in range(1, 400))
+    file.write_text(f"HloModule step\n\nENTRY e {{\n  ROOT p = ({shapes}) parameter(0)\n}}\n", encoding="utf-8")
+    for command in ("hlo", "ls"):
+        out = run(command, file)[1]
+        assert "(f32[1]{0}, f32[2]{0}, " in out
+        assert "f32[399]{0})" in out
+        assert max(map(len, out.splitlines())) <= 80
+    assert json.loads(run("hlo", file, "--json")[1])["result"].count("f32") == 399

@@ -129,3 +129,23 @@ def test_dump_folders_and_arrays_in_them(folder: Path, capsys: pytest.CaptureFix
     code, out, _ = run(capsys, f"one:{array}", "two:jit_prog_while_loop/run0/argument0")
     assert code == 1
     assert "of 36 elements differ" in out
+
+
+@pytest.mark.parametrize("turn", [1, -1])
+def test_an_offset_is_that_of_raw_bytes_alone(turn: int, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    x = np.load("x.npy")
+    np.savez("x.npz", x=x)
+    for name in ("a", "b"):
+        Path(f"{name}.image").write_bytes(bytes(range(128)) + Path(f"{name}.bin").read_bytes() + bytes(9999))
+    raw = ("a.image", SHAPE)
+    for other in (("x.npy",), ("x.npz:x",), ("a.image",), ("b.image",)):
+        operands = [word for name in (raw, other)[::turn] for word in name]
+        code, out, error = run(capsys, *operands, "--offset", "0x80")
+        assert (code, error) == (int(other == ("b.image",)), "")
+        assert "256 of 4,096 elements differ" in out or not code
+    for operands in (("x.npy", "x.npz:x"), ("a.image", "x.npy"), ("x.npz:x", SHAPE, "x.npy")):
+        code, _, error = run(capsys, *operands, "--offset", "128")
+        assert (code, "--offset goes with" in error) == (2, True)
+    Path("one").mkdir()
+    code, _, error = run(capsys, "one", "one", "--offset", "128")
+    assert (code, "these are dump folders" in error) == (2, True)

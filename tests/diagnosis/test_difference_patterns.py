@@ -357,6 +357,21 @@ def test_few_places_are_named_one_by_one(keys: Any, kind: str, words: str) -> No
     assert (marked == (np.asarray(a) != np.asarray(b))).all()
 
 
+@pytest.mark.parametrize(
+    ("keys", "kind", "where", "words"),
+    [
+        (np.s_[8:16, 128:192], "box", "8:16, 128:192", "rows 8 to 15, columns 128 to 191; every element there differs"),
+        (np.s_[3:8, 2:], "row", "3, :; 4, :; 5, :; 6, :; 7, :", "rows 3 to 7"),
+        (np.s_[[3, 4, 6], 128:], "row", "3, :; 4, :; 6, :", "rows 3, 4 and 6"),
+        (np.s_[:, 40:43], "column", ":, 40; :, 41; :, 42", "columns 40 to 42; every element there differs"),
+    ],
+)
+def test_a_box_within_neighbouring_rows_is_named(keys: Any, kind: str, where: str, words: str) -> None:
+    found = diff(*faulty("f32[40,384]{1,0}", changed(*keys)))
+    assert named(found) == (kind, where)
+    assert found.patterns[0].sentence == f"all {found.count:,} mismatches lie in {words}"
+
+
 def test_more_places_than_can_be_named_are_everywhere() -> None:
     rows = slice(0, 40, 3)
     for shape in ("f32[200,384]{1,0}", "f32[200,384]{1,0:T(8,128)}"):

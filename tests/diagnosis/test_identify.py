@@ -849,6 +849,20 @@ def test_exit_codes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert (code, printed.split(":")[0]) == (1, "tied")
 
 
+def test_a_part_of_the_values_needs_its_index(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    raw, values = buffer_of("f32[17,300]{1,0:T(8,128)}", noise)
+    file, like = str(tmp_path / "raw.bin"), str(tmp_path / "part.npy")
+    raw.tofile(file)
+    np.save(like, values[4:12, 100:])
+    code, printed = run(capsys, file, "f32[17,300]", "--like", like)
+    assert (code, printed.endswith("if it is a part of the array, give --like-index\n")) == (2, True)
+    assert "--like has shape (8, 200)" in printed
+    code, printed = run(capsys, file, "f32[17,300]", "--like", like, "--like-index", "4:12, 100:")
+    assert (code, printed.splitlines()[1]) == (0, " 1.00  f32[17,300]{1,0:T(8,128)}")
+    code, printed = run(capsys, file, "f32[17,300]", "--like-index", "4:12, 100:")
+    assert (code, "--like-index goes with --like" in printed) == (2, True)
+
+
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes")
 def test_a_named_pipe_is_read_as_it_comes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     raw, _ = buffer_of("f32[17,300]{1,0:T(8,128)}", smooth)
@@ -883,3 +897,16 @@ def test_errors_are_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str])
 def test_a_buffer_that_holds_no_number_is_judged_without_a_warning(shape: str) -> None:
     """All bits set: every float is a NaN, and there is no middle of them."""
     assert identify(np.full(4096, 255, np.uint8), shape).verdict == "tied"
+
+
+def test_excess_behind_an_array_is_named() -> None:
+    raw = sd.LayoutArray.from_numpy(np.arange(17 * 300, dtype="f4").reshape(17, 300), "{1,0:T(8,128)}").buffer
+    image = np.concatenate([np.zeros(4096, np.uint8), raw, np.zeros(1 << 20, np.uint8)])
+    found = sd.inspect.identify(image, "f32[17,300]", offset=4096)
+    assert found.best is None
+    assert (
+        found.notes[-1]
+        == "size: usual layouts take at most 36,864 bytes of the 1,085,440: allow excess if others follow"
+    )
+    found = sd.inspect.identify(image, "f32[17,300]", offset=4096, allow_excess=True)
+    assert str(found.best and found.best.shape) == "f32[17,300]{1,0:T(8,128)}"

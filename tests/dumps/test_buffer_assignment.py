@@ -416,7 +416,7 @@ def test_values_that_cannot_be_read_are_listed_with_the_reason():
         "pair{}": "a tuple: a table of 2 pointers in 16 b",
         "token": "a token has no elements that could be ",
         "odd": "its size is 100 bytes, its shape needs",
-        "far": "it lies at bytes 8190 to 8222, the ima",
+        "far": "it lies at bytes 8190 to 8222 of its a",
         "new": "no shape: 'f99[8]{0}'",
         "unsized": "its size is 1056 bytes, its shape need",
         "bare": "its size is 4096 bytes, its shape need",
@@ -431,6 +431,27 @@ def test_values_that_cannot_be_read_are_listed_with_the_reason():
         arrays["pair{}"]
     with pytest.raises(KeyError, match="no value is named"):
         arrays["nobody"]
+    with pytest.raises(KeyError, match=r"no value is named 'wor' in these allocations; did you mean word\?"):
+        arrays["wor"]
+
+
+def test_what_an_image_lacks_is_told_by_its_own_bytes():
+    text = (
+        "BufferAssignment:\n"
+        "allocation 0: size 64:\n"
+        " value: <1 first @0> (size=64,offset=0): f32[16]{0}\n"
+        "allocation 1: size 128:\n"
+        " value: <2 second @0> (size=64,offset=64): f32[16]{0}\n"
+    )
+    assignment = of_text(text)
+    arrays = assignment.open(bytes(1000), at={0: 900, 1: 872})
+    assert list(arrays) == ["first", "second"]
+    arrays = assignment.open(bytes(1000), at={0: 900, 1: 873})
+    assert arrays.unreadable == {"second": "it lies at bytes 937 to 1001 of the image, which has 1000"}
+    with pytest.raises(KeyError, match="'second' lies in allocation 1, of which no image is given"):
+        assignment.open(bytes(1000), at={0: 900})["second"]
+    with pytest.raises(DumpError, match=r"no value is named 'secnd'; did you mean second\?"):
+        assignment.value("secnd")
 
 
 def test_every_value_of_every_image_opens_or_has_a_reason():

@@ -60,6 +60,7 @@ REFUSED = {
     "{maximal}": "a maximal sharding needs its one device: maximal device=0",
     "{REPLICATED}": "another part of a sharding or '}', found 'REPLICATED'",
     "replicated": "expected '{' to open a sharding, found 'replicated'",
+    "sharding={replicated}": "expected '{' to open a sharding, as behind 'sharding=', found 'sharding'",
     "{replicated": "another part of a sharding or '}', found the end",
     "{devices=[2,4]<=[8],last_tile_dim_replicate}": "another part of a sharding or '}', found ','",
     "{devices=[2,4]<=[8]T(1,0)}": "T(...) orders the dimensions of an iota: [8] has only one",
@@ -111,6 +112,7 @@ def test_recorded_shardings_print_and_cut_as_in_xla():
         if "grid" in row:
             assert list(sharding.grid.dimensions) == row["grid"]
             assert sharding.grid.array().reshape(-1).tolist() == row["devices"]
+            assert [sharding.grid.device_in(cell) for cell in np.ndindex(*row["grid"])] == row["devices"]
             assert list(sharding.shard_shape(row["dims"])) == row["shard"]
 
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import strided as sd
-from strided.io.containers import hint, open_container, split_name
+from strided.io.containers import open_container, split_name
 from strided.io.convert_file import write_arrays
 from strided.io.npy import npy_header
 from strided.io.npz import read_npz
@@ -143,12 +143,6 @@ def test_names_that_are_no_text_are_refused(ending: str, tmp_path: Path) -> None
     with pytest.raises(sd.UnsupportedError, match=r"'caf.udce9' is no text, and names in a"):
         write_arrays({"caf\udce9": np.zeros(3)}, tmp_path / f"x.{ending}", None, overwrite=False)
     assert not list(tmp_path.iterdir())
-
-
-def test_hints_take_no_time_for_names_of_any_length() -> None:
-    names = ["x" * 1_000_000, "weight", *(str(k) for k in range(20_000))]
-    assert hint(names, "wieght") == "did you mean weight?"
-    assert hint(names, "y" * 1_000_000).startswith("there are ")
 
 
 def test_npz_members_may_have_types_that_the_file_does_not_name(tmp_path: Path) -> None:

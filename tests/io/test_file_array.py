@@ -726,3 +726,17 @@ except OSError as error:
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert f"no room for the addresses of {(1 << 30) + mmap.PAGESIZE:,} bytes" in said
     assert not target.exists()
+
+
+def test_one_array_of_several_is_converted_by_its_name(tmp_path: Path) -> None:
+    source, target = tmp_path / "model.safetensors", tmp_path / "w.npy"
+    sd.save_safetensors(source, {"layer/w": np.ones((3, 5), "f4"), "layer/b": np.arange(5.0)})
+    with pytest.raises(sd.StridedError, match="holds 2 arrays; name one, as in "):
+        sd.convert_file(source, None, target)
+    sd.convert_file(f"{source}:layer/b", None, target)
+    assert np.load(target).tolist() == list(range(5))
+    with pytest.raises(sd.StridedError, match=r"no array is named 'layer/bb'; did you mean layer/b\?"):
+        sd.convert_file(f"{source}:layer/bb", None, target)
+    for shape in (None, "f64[5]"):
+        with pytest.raises(sd.UnsupportedError, match="holds one array, which has no name: leave ':b' out"):
+            sd.convert_file(f"{target}:b", shape, tmp_path / "b.bin")

@@ -46,6 +46,8 @@ def test_an_array_of_many_chunks(layout: str | None, tmp_path: Path, chunks: Non
     assert len(list((tmp_path / "x.zarr" / "c").rglob("*"))) > 3
     assert size == sum(p.stat().st_size for p in tmp_path.rglob("*") if p.is_file())
     assert found.xla_shape == sd.parse_shape(f"bf16[40,300]{layout or '{1,0}'}")
+    chunk = list(found.chunk_shape)
+    assert repr(found) == f"<ZarrArray {found.xla_shape} in {str(tmp_path / 'x.zarr')!r}, chunks of {chunk}>"
     for key in (..., 39, (7, 299), slice(30, 3, -4), (slice(5, 20), slice(100, 200, 3)), ([1, 39], [299, 0])):
         assert np.array_equal(found[key], values[key])
     assert np.array_equal(pickle.loads(pickle.dumps(found)).to_numpy(), values)

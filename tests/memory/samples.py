@@ -45,3 +45,9 @@ OLD = """Ran out of memory in memory space hbm. Used 18.81G of 15.48G hbm. Excee
 ERROR = "E1122 14:27:30.188 10947 compiler.cc:3563] Ran out of memory in memory space hbm. Used 30.12G of 15.25G hbm. "
 
 LOGS = [f"{ERROR}HLO module: jit_step. Memory usage report: \n\n{text_of(REPORTS[0])}\nand so on\n", OLD]
+
+#: What an error says of MATMUL, and no more.
+MATMUL_ERROR = (
+    "RESOURCE_EXHAUSTED: E1000: CompileTimeHbmOom: Ran out of memory on HBM, the total memory required for HLO "
+    "temporaries (203.5K) exceeds available HBM (100.0K). HLO module: jit_f."
+)

@@ -12,7 +12,7 @@ import pytest
 import strided as sd
 from strided import cli
 from tests.commands import Run, run_command
-from tests.memory.samples import HLO, MATMUL, MEMORY, text_of
+from tests.memory.samples import HLO, MATMUL, MATMUL_ERROR, MEMORY, text_of
 
 
 @pytest.fixture
@@ -36,6 +36,18 @@ def test_several_programs_are_several_reports(run: Run, tmp_path: Path) -> None:
     code, out, _ = run(MATMUL[0], other, "--json")
     assert code == 0
     assert [one["module"] for one in json.loads(out)] == ["jit_f", "f"]
+
+
+def test_an_error_beside_its_dump_is_one_report(run: Run, tmp_path: Path) -> None:
+    folder, error = tmp_path / "dump", tmp_path / "error.txt"
+    folder.mkdir()
+    for path, ending in zip(MATMUL, (".txt", "-buffer-assignment.txt", "-memory-usage-report.txt"), strict=True):
+        (folder / f"module_0001.jit_f.after_optimizations{ending}").write_text(text_of(path), encoding="utf-8")
+    error.write_text(MATMUL_ERROR, encoding="utf-8")
+    for files in ((error, folder), (folder, error)):
+        assert json.loads(run(*files, "--json")[1])["capacity"] == 102400
+    error.write_text(MATMUL_ERROR.replace("jit_f", "jit_g"), encoding="utf-8")
+    assert [each["module"] for each in json.loads(run(error, folder, "--json")[1])] == ["jit_g", "jit_f"]
 
 
 def test_a_buffer_that_expands_too_much_fails(run: Run, tmp_path: Path) -> None:

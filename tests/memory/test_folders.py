@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from pathlib import Path
 
 import pytest
 
 import strided as sd
-from tests.memory.samples import HLO, MATMUL, text_of
+from tests.memory.samples import HLO, MATMUL, MATMUL_ERROR, text_of
 
 
 def test_a_dump_folder_is_read_as_one(tmp_path: Path) -> None:
@@ -87,6 +88,10 @@ def test_a_damaged_program_does_not_hide_another(tmp_path: Path) -> None:
         report = sd.memory_report(tmp_path)
     assert report.peak_bytes == sd.memory_report(HLO).peak_bytes
     assert "this one, jit_g#1, takes most of what can be read" in report.notes[0]
+    with pytest.warns(sd.DumpWarning, match=re.escape(f"left out: {path}, line")):
+        beside = sd.memory_report([MATMUL_ERROR.replace("jit_f", report.module), tmp_path])
+    assert (beside.module, beside.capacity) == (report.module, 102400)
+    assert {buffer.name for buffer in beside.buffers} == {buffer.name for buffer in report.buffers}
 
 
 def test_the_total_of_a_text_that_may_be_cut_is_not_called_the_compilers(tmp_path: Path) -> None:
@@ -105,3 +110,12 @@ def test_the_total_of_a_text_that_may_be_cut_is_not_called_the_compilers(tmp_pat
     with pytest.warns(sd.DumpWarning, match=r"the text was cut: allocation \d+ has no values"):
         cut = sd.memory_report(headed)
     assert cut.notes[0].startswith("the text was cut: allocation")
+
+
+def test_an_error_tells_the_limits_of_a_dump_in_any_order(tmp_path: Path) -> None:
+    files = dumped(tmp_path)
+    sources = [[MATMUL_ERROR, *files.values()], [MATMUL_ERROR, tmp_path]]
+    reports = [sd.memory_report(list(each)) for some in sources for each in itertools.permutations(some)]
+    assert {(r.capacity, r.total_bytes, r.peak_at) for r in reports} == {(102400, 208384, "copy-start")}
+    assert {r.notes for r in reports} == {sd.memory_report(tmp_path).notes}
+    assert all(r.rounded == {"capacity", "excess"} for r in reports)

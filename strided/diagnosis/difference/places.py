@@ -27,6 +27,8 @@ from strided.layout.validation import INT64_MAX
 LEAST_SHARE = 0.9
 #: The most places that are named, and the fewest mismatches in each of several.
 _MOST_NAMED, _LEAST_EACH = 8, 4
+#: More neighbours than these are named as a range.
+_NEIGHBOURS = 2
 #: Mismatches on which a kind of places is tried, and the part of them that must lie in few places.
 _SAMPLE, _LIKELY_SHARE = 4096, 0.8
 #: Elements in which the members of words are looked at: they repeat with tiles, which are shorter.
@@ -35,6 +37,9 @@ _SAMPLE_OF_WORDS = 1 << 16
 _MOST_OF_ARRAY = 0.95
 #: Bits by which chance must be excluded, unless half of the place's elements differ.
 LEAST_BITS = 10.0
+
+#: Kinds of places, several of which a box inside of them may tell more of, and how much smaller than they it must be.
+_LINES, _SMALLER = ("row", "column", "plane"), 2
 
 Numbers = npt.NDArray[np.int64]
 Index = tuple[int, ...]
@@ -128,6 +133,15 @@ class _Kind:
         return [_Stretches(0, n, n, n) if cut is None else cut.place(i, n) for cut, i, n in axes]
 
 
+class _Judged(NamedTuple):
+    """A pattern, how telling it is in bits, how many places it names, and how many elements they have."""
+
+    bits: float
+    number: int
+    size: int
+    pattern: Pattern
+
+
 def places(a: Operand, b: Operand, tally: Tally) -> list[Pattern]:
     """The places of one kind in which the mismatches lie, if they are few; for shards also which of them."""
     if tally.count == 1:
@@ -136,9 +150,11 @@ def places(a: Operand, b: Operand, tally: Tally) -> list[Pattern]:
     some = tally.points(np.random.default_rng(0).permutation(tally.places)[:_SAMPLE])
     likely = (kind for kind in _kinds(a, b, tally.shape) if _fullest(kind, some)[0] >= _LIKELY_SHARE)
     found = [each for kind in likely if (each := _judged(kind, a, tally, points)) is not None]
-    best = sorted(found, key=lambda each: -each[0])[:1]
-    shards = [each for each in found if each[1].kind == "shard" and each not in best]
-    return [pattern for _, pattern in best + shards]
+    best = sorted(found, key=lambda each: -each.bits)[:1]
+    if best and best[0].number > 1 and best[0].pattern.kind in _LINES and (box := _extent(tally)) is not None:
+        best = [box] if box.bits > best[0].bits and _SMALLER * box.size <= best[0].size else best
+    shards = [each for each in found if each.pattern.kind == "shard" and each not in best]
+    return [each.pattern for each in best + shards]
 
 
 def extent(tally: Tally) -> Pattern | None:
@@ -146,17 +162,23 @@ def extent(tally: Tally) -> Pattern | None:
 
     Such a box is what remains of an old file, or of a copy that ended early.
     """
+    found = _extent(tally)
+    return None if found is None else found.pattern
+
+
+def _extent(tally: Tally) -> _Judged | None:
     box = [_spanned(tally.per_axis.get(axis), n) for axis, n in enumerate(tally.shape)]
     size, total = math.prod(own.size for own in box), math.prod(tally.shape)
     if size > _MOST_OF_ARRAY * total or 2 * tally.count < size:
         return None
     chosen = math.prod(n * (n + 1) // 2 for n in tally.shape)
-    if tally.count * math.log2(total / size) - math.log2(chosen) < LEAST_BITS:
+    bits = tally.count * math.log2(total / size) - math.log2(chosen)
+    if bits < LEAST_BITS:
         return None
     text = f"all {tally.count:,} mismatches lie in {_in_words(box)}"
     if tally.count == size:
         text += "; every element there differs"
-    return Pattern("box", _key(box, tally.shape), 1.0, text)
+    return _Judged(bits, 1, size, Pattern("box", _key(box, tally.shape), 1.0, text))
 
 
 def _spanned(counts: Numbers | None, size: int) -> _Stretches:
@@ -174,7 +196,7 @@ def _element(a: Operand, b: Operand, tally: Tally) -> Pattern:
     return Pattern("element", where, 1.0, f"the only mismatch is at [{where}]: {at}")
 
 
-def _judged(kind: _Kind, a: Operand, tally: Tally, points: Points) -> tuple[float, Pattern] | None:
+def _judged(kind: _Kind, a: Operand, tally: Tally, points: Points) -> _Judged | None:
     """How telling the fullest places of a kind are, in bits, and the pattern; None if many mismatches lie elsewhere."""
     share, least, indices = _fullest(kind, points)
     if share < LEAST_SHARE or (len(indices) > 1 and least < _LEAST_EACH):
@@ -208,7 +230,7 @@ def _judged(kind: _Kind, a: Operand, tally: Tally, points: Points) -> tuple[floa
     if count == size:
         text += "; every element there differs"
     where = "; ".join(_key(box, tally.shape) for box in boxes)
-    return bits, Pattern(kind.kind, where, float(share), text)
+    return _Judged(bits, number, size, Pattern(kind.kind, where, float(share), text))
 
 
 def _outside(tally: Tally, axis: int, kind: _Kind, indices: list[Index]) -> int:
@@ -240,6 +262,8 @@ def _named(names: list[_Name]) -> str:
 
     >>> _named([_Name("row", "3"), _Name("row", "7"), _Name("row", "12")])
     'rows 3, 7 and 12'
+    >>> _named([_Name("row", str(row)) for row in range(8, 16)])
+    'rows 8 to 15'
     >>> _named([_Name("tile", "at rows 0 to 7"), _Name("tile", "at rows 16 to 23")])
     '2 tiles: at rows 0 to 7; at rows 16 to 23'
     """
@@ -247,7 +271,9 @@ def _named(names: list[_Name]) -> str:
     if len(names) == 1:
         return f"{noun} {which}{rest}" if which.isdigit() else f"the {noun} {which}{rest}"
     if which.isdigit() and len({name.rest for name in names}) == 1:
-        *others, last = sorted({int(name.which) for name in names})
+        *others, last = numbers = sorted({int(name.which) for name in names})
+        if last - numbers[0] + 1 == len(numbers) > _NEIGHBOURS:
+            return f"{noun}s {numbers[0]} to {last}{rest}"
         return f"{noun}s {', '.join(map(str, others))} and {last}{rest}"
     return f"{len(names)} {noun}s: {'; '.join(name.which + name.rest for name in names)}"
 

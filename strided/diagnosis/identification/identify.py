@@ -10,7 +10,14 @@ from typing import Any, SupportsIndex
 import numpy as np
 
 from strided.diagnosis.identification import verdict
-from strided.diagnosis.identification.candidates import Reading, byte_size, readings, usual_layouts, usualness
+from strided.diagnosis.identification.candidates import (
+    HEADERS,
+    Reading,
+    byte_size,
+    readings,
+    usual_layouts,
+    usualness,
+)
 from strided.diagnosis.identification.dimensions import possible_dimensions, trimmed
 from strided.diagnosis.identification.evidence import Evidence
 from strided.diagnosis.identification.known import Known, known_of
@@ -142,10 +149,17 @@ def _first_bytes(source: Source, known: Known, start: int) -> list[Source]:
     """The buffer up to the end of an array of each usual size; the whole one if none is shorter."""
     if known.sizes is None or known.element_type is None:
         raise ValueError("what is excess depends on the size: give type and dimensions, as in bf16[17,300]")
+    stops = dict.fromkeys(start + size for size in _usual_sizes(known))
+    return [replace(source, content=source.content[:stop]) for stop in stops if stop < source.size] or [source]
+
+
+def _usual_sizes(known: Known) -> Iterator[int]:
+    """The bytes of an array of known type and sizes: in the claimed layout, or else in each usual one."""
+    assert known.sizes is not None
+    assert known.element_type is not None
     kind = ELEMENT_TYPES[known.element_type]
     layouts = usual_layouts(kind.name, known.sizes) if known.claim is None else (known.claim,)
-    stops = dict.fromkeys(start + byte_size(kind, known.sizes, layout) for layout in layouts)
-    return [replace(source, content=source.content[:stop]) for stop in stops if stop < source.size] or [source]
+    return (byte_size(kind, known.sizes, layout) for layout in layouts)
 
 
 def _identified(
@@ -172,6 +186,8 @@ def _notes(source: Source, known: Known, start: int, result: Identification) -> 
             yield f"claim: the claimed layout takes {needed:,} bytes, and there are {have:,}"
         elif not result.candidates and (needed := math.prod(known.sizes) * kind.bits // 8) > have:
             yield f"size: the values alone take {needed:,} bytes, and there are {have:,}"
+        elif result.best is None and have - (most := max(_usual_sizes(known))) > max(HEADERS):
+            yield f"size: usual layouts take at most {most:,} bytes of the {have:,}: allow excess if others follow"
     if known.claim is not None and result.best is not None:
         if known.claim not in (result.best.shape.layout, *(tie.layout for tie in result.best.ties)):
             yield "claim: the evidence speaks against the claimed layout"

@@ -115,7 +115,9 @@ def _fitting(shape: tuple[int, ...], known: Known) -> tuple[int, ...]:
             return shape
         if math.prod(shape) == math.prod(known.sizes):
             return known.sizes
-    raise ValueError(f"`like` has shape {shape}, which does not fit {known}")
+    raise ValueError(
+        f"`like` has shape {shape}, which does not fit {known}; if it is a part of the array, give like=(key, values)"
+    )
 
 
 def equal(found: Values, wanted: Values) -> Flags:

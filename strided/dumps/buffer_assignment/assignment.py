@@ -26,7 +26,7 @@ from strided.dumps.source import BYTE_ORDER_MARK, is_contents, is_text, naming_i
 from strided.errors import DumpError, UnsupportedError
 from strided.runtime.argument_checks import one_of, string, whole
 from strided.runtime.lazy import lazy
-from strided.wording import counted
+from strided.wording import counted, names_meant
 
 #: Rows that a printed assignment shows; the rest is counted.
 _SHOWN = 20
@@ -91,7 +91,7 @@ class BufferAssignment:
         name = string(label, "label").removeprefix("%")
         found = self._by_label.get(name) or self._by_label.get(name + "{}")
         if found is None:
-            raise DumpError(f"no value is named {label!r}", path=self.path)
+            raise DumpError(f"no value is named {label!r}; {names_meant(name, self._by_label)}", path=self.path)
         return found
 
     @property

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from strided.arrays.buffers import flat_bytes
 from strided.arrays.layout_array import LayoutArray
@@ -16,7 +16,21 @@ from strided.escape import visible
 from strided.runtime.aliases import Bytes
 from strided.runtime.argument_checks import whole
 from strided.runtime.lazy import lazy
-from strided.wording import counted, some
+from strided.wording import counted, names_meant, some
+
+
+class _Place(NamedTuple):
+    """Where a value lies: in the allocation that begins at byte `start` of an image."""
+
+    value: Value
+    allocation: Allocation
+    image: Bytes
+    start: int
+
+    @property
+    def content(self) -> Bytes:
+        """The bytes of the allocation, as far as the image has them."""
+        return self.image[self.start : self.start + self.allocation.size]
 
 
 class ImageArrays(Mapping[str, LayoutArray]):
@@ -26,34 +40,43 @@ class ImageArrays(Mapping[str, LayoutArray]):
     views of the images: overlapping ones share bytes, and assigning to one writes to the image, if that is writable.
     """
 
-    def __init__(self, places: Sequence[tuple[Allocation, Bytes]]) -> None:
-        self._places: dict[str, tuple[Value, Bytes]] = {}
-        for allocation, content in places:
-            for value in allocation.values:
+    def __init__(self, places: Mapping[int, tuple[Bytes, int]], allocations: Sequence[Allocation]) -> None:
+        """`places` has the image of each allocation, by its number, and the byte of it at which this begins."""
+        by_index = {one.index: one for one in allocations}
+        self._allocations = allocations
+        self._places: dict[str, _Place] = {}
+        for index, (image, start) in places.items():
+            for value in by_index[index].values:
                 name = value.label if value.label not in self._places else f"{value.label}#{value.id}"
-                self._places[name] = value, content
+                self._places[name] = _Place(value, by_index[index], image, start)
 
     def value(self, name: str) -> Value:
         """The entry of the buffer assignment."""
-        return self._found(name)[0]
+        return self._found(name).value
 
-    def _found(self, name: str) -> tuple[Value, Bytes]:
+    def _found(self, name: str) -> _Place:
         try:
             return self._places[name]
         except KeyError:
-            raise KeyError(f"no value is named {name!r} in these allocations") from None
+            raise KeyError(self._why_absent(name)) from None
+
+    def _why_absent(self, name: str) -> str:
+        for one in self._allocations:
+            if any(value.label == name for value in one.values):
+                return f"{name!r} lies in allocation {one.index}, of which no image is given"
+        return f"no value is named {name!r} in these allocations; {names_meant(name, self._places)}"
 
     def __getitem__(self, name: str) -> LayoutArray:
         """The array; DumpError says why if the value is not readable as one."""
-        value, content = self._found(name)
-        if (problem := _problem(value, content)) is not None:
+        place = self._found(name)
+        if (problem := _problem(place)) is not None:
             raise DumpError(f"{name}: {problem}")
-        return _array(value, content)
+        return _array(place)
 
     @lazy
     def unreadable(self) -> dict[str, str]:
         """The values that cannot be read as arrays, and why."""
-        found = {name: _problem(value, content) for name, (value, content) in self._places.items()}
+        found = {name: _problem(place) for name, place in self._places.items()}
         return {name: problem for name, problem in found.items() if problem is not None}
 
     def __iter__(self) -> Iterator[str]:
@@ -66,7 +89,7 @@ class ImageArrays(Mapping[str, LayoutArray]):
         return name in self._places and name not in self.unreadable
 
     def __str__(self) -> str:
-        kinds = Counter(value.kind for name, (value, _) in self._places.items() if name in self.unreadable)
+        kinds = Counter(place.value.kind for name, place in self._places.items() if name in self.unreadable)
         rest = ", ".join(f"{count} {kind}" for kind, count in kinds.most_common())
         head = self._counts() + (f" ({rest})" if rest else "")
         return "\n".join([head, *(visible(f"  {name}: {self.value(name).shape}") for name in self)])
@@ -79,21 +102,25 @@ class ImageArrays(Mapping[str, LayoutArray]):
         return f"<ImageArrays: {self._counts()}>"
 
 
-def _array(value: Value, content: Bytes) -> LayoutArray:
+def _array(place: _Place) -> LayoutArray:
+    value = place.value
     shape = value.array_shape
     assert shape is not None
     length = min(value.size, shape.byte_size) if value.kind == "element" else value.size
-    return LayoutArray(content[value.offset : value.offset + length], shape)
+    return LayoutArray(place.content[value.offset : value.offset + length], shape)
 
 
-def _problem(value: Value, content: Bytes) -> str | None:
+def _problem(place: _Place) -> str | None:
+    value, start = place.value, place.start
     if value.problem is not None:
         return value.problem
     end = value.offset + value.size
-    if end > content.size:
-        return f"it lies at bytes {value.offset} to {end}, the image of its allocation has {content.size}"
+    if end > place.allocation.size:
+        return f"it lies at bytes {value.offset} to {end} of its allocation, which has {place.allocation.size}"
+    if start + end > place.image.size:
+        return f"it lies at bytes {start + value.offset} to {start + end} of the image, which has {place.image.size}"
     try:
-        _array(value, content)
+        _array(place)
     except StridedError as error:
         return str(error)
     return None
@@ -108,7 +135,7 @@ def open_images(
         if at is not None:
             raise DumpError("at= belongs to one image of a memory space, not to an image of each allocation", path=path)
         _check(image, by_index, path)
-        return ImageArrays([(by_index[index], _content(one)) for index, one in image.items()])
+        return ImageArrays({index: (_content(one), 0) for index, one in image.items()}, allocations)
     if at is None:
         here = [one for one in allocations if one.memory_space == memory_space and not one.is_thread_local]
         if len(here) != 1:
@@ -126,7 +153,7 @@ def open_images(
     for index, byte in at.items():
         if whole(byte, "the byte at which an allocation begins") < 0:
             raise DumpError(f"allocation {index} cannot begin at byte {byte}", path=path)
-    return ImageArrays([(by_index[k], content[byte : byte + by_index[k].size]) for k, byte in at.items()])
+    return ImageArrays({index: (content, byte) for index, byte in at.items()}, allocations)
 
 
 def _check(numbers: Mapping[int, Any], by_index: Mapping[int, Allocation], path: str | None) -> None:

@@ -31,6 +31,8 @@ from strided.wording import counted
 
 #: Rows shown of each table of a printed module; the rest are counted.
 _SHOWN = 12
+#: Characters of the result's shape that a summary shows: a training step returns hundreds of arrays.
+_LONGEST_SHAPE = 160
 #: What stands before and behind those attributes of the header that have lines of their own.
 _AROUND = {"origin_recovery_table": (" ", "\n"), "debug_attributes": ("\n", "")}
 #: Unparsed lines that the warning names; the rest are counted.
@@ -305,7 +307,7 @@ class Module:
     def __str__(self) -> str:
         lines = [f"HloModule {self.name}: {self._counts()}", f"entry {self.entry.name}"]
         lines += _table("parameters", [(str(n), i.name, str(i.shape)) for n, i in enumerate(self.parameters)])
-        lines += _table("result", [("", self.entry.root.name, str(self.entry.root.shape))])
+        lines += _table("result", [("", self.entry.root.name, visible(str(self.entry.root.shape), _LONGEST_SHAPE))])
         opcodes = Counter(i.opcode for i in self.instructions).most_common()
         lines += _table("opcodes", [(str(n), opcode, "") for opcode, n in opcodes])
         if self.unread:

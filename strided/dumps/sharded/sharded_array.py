@@ -121,7 +121,10 @@ class ShardedArray(GridArray):
     def _tile(self, cell: Cell) -> LayoutArray | Array:
         """The tile's buffer, from the first device that holds it."""
         if cell not in self._holders:
-            raise DumpError(f"no shard holds {_shown(self._slices.of_tile(cell))} of the array")
+            box = _shown(self._slices.of_tile(cell))
+            grid = self.sharding.grid
+            device = self.sharding.device or 0 if grid is None else grid.device_in(cell)
+            raise DumpError(f"no shard holds {box} of the array; that of device {device} would")
         return self.shard(self._holders[cell][0])
 
     def _may_share(self, out: Array) -> bool:

@@ -40,7 +40,8 @@ def read_sharding(text: str, make: Callable[..., T]) -> T:
     NotationError shows what was expected, and where.
     """
     lexer = Lexer(text, strict=True)
-    lexer.expect("{", "'{' to open a sharding")
+    is_attribute = lexer.token == "sharding"  # of an instruction, with its name
+    lexer.expect("{", "'{' to open a sharding" + ", as behind 'sharding='" * is_attribute)
     if lexer.take("}"):
         value = make(kind="tuple")
     elif lexer.take("{"):

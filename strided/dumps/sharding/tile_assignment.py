@@ -12,6 +12,7 @@ made, however many devices the text claims. Merging digits that continue one ano
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -126,6 +127,23 @@ class TileAssignment:
         for size, stride in self.digits:
             place = place * size + device // stride % size
         return place
+
+    def device_in(self, cell: Sequence[int]) -> int:
+        """The device in a cell; coordinates that are left out at the end are 0.
+
+        >>> TileAssignment.iota((4, 2), (2, 4), (1, 0)).device_in((2, 1))
+        6
+        """
+        place = 0
+        for size, coordinate in itertools.zip_longest(self.dimensions, cell, fillvalue=0):
+            place = place * size + coordinate
+        if self.digits is None:
+            return self.devices[place]
+        device = 0
+        for size, stride in reversed(self.digits):
+            place, digit = divmod(place, size)
+            device += digit * stride
+        return device
 
     @lazy
     def _places(self) -> dict[int, int]:

@@ -75,6 +75,11 @@ class UsageText:
     others: int = 0
     has_tables: bool = False
 
+    @property
+    def lists_buffers(self) -> bool:
+        """Whether it says more than sizes and limits, as messages of errors do not."""
+        return self.has_tables or any(space.rows for space in self.spaces.values())
+
     def space(self, number: int, name: str) -> Space:
         """The space of that number, made if there is none."""
         return self.spaces.setdefault(number, Space(number, name))
