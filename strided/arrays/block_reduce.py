@@ -1,8 +1,8 @@
 """Reductions of large arrays: block by block, over threads, in memory that is a small part of theirs.
 
-Every block is reduced by NumPy itself, in pairwise sums. The partial results are then combined pairwise, too, and
-those of floating point in double precision, so that the result is at least as accurate as NumPy's of the converted
-array. The order in which they are combined, and so the result, does not depend on the number of threads.
+Every block is reduced by NumPy itself, in sums that are pairwise along its nearest axis. The partial results are then
+combined pairwise, and those of floating point in double precision. The order in which they are combined, and so the
+result, does not depend on the number of threads.
 """
 
 from __future__ import annotations

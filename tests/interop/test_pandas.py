@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -72,6 +73,14 @@ def test_what_pandas_takes_from_ndarrays_alone() -> None:
     with pytest.raises(TypeError, match="LayoutArray"):
         frame.groupby(a[:, 0]).sum()
     assert frame.groupby(np.asarray(a[:, 0])).sum().equals(frame.groupby(VALUES[:, 0]).sum())
+    mask = array(VALUES[:, 0] > 100, "{0:T(128)}")
+    with pytest.raises(KeyError):
+        frame[mask]
+    assert frame[np.asarray(mask)].equals(frame[VALUES[:, 0] > 100])
+    with pytest.raises(TypeError, match="keys"):
+        frame.set_index(a[:, 0])
+    with pytest.raises(ValueError, match="LayoutArray"):
+        frame.clip(a)
 
 
 def test_what_pandas_makes_of_other_than_ndarrays() -> None:
@@ -82,6 +91,17 @@ def test_what_pandas_makes_of_other_than_ndarrays() -> None:
     assert len(pd.DataFrame(a[:0])) == 0
     assert pd.array(np.asarray(a[:, 0])).dtype == "Float32"
     assert (pd.array(a[:, 0]) == VALUES[:, 0]).all()
+
+
+@pytest.mark.parametrize("operate", [operator.and_, operator.or_, operator.xor])
+def test_integers_on_the_left_of_a_bitwise_operator(operate: Callable[[Any, Any], Any]) -> None:
+    """pandas asks whether the right side is an ndarray of integers, and otherwise makes booleans of the result."""
+    pd = pytest.importorskip("pandas")
+    bits = np.array([1, 2, 3, 4])
+    a, series = array(bits, "{0:T(2)}"), pd.Series([5, 6, 7, 8])
+    assert operate(series, a).dtype == bool
+    assert operate(series, np.asarray(a)).equals(operate(series, bits))
+    assert operate(a, series).equals(operate(bits, series))
 
 
 def test_a_series_goes_into_a_layout() -> None:

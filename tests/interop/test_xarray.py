@@ -189,3 +189,14 @@ def test_values_are_the_memory_or_read_only() -> None:
     assert plain[0, 0] == 99
     tiled[0, 0] = 99
     assert tiled.data[0, 0] == 99
+
+
+def test_indexers_in_a_layout() -> None:
+    """Numbers are taken; of a mask xarray asks for `data`, which only plain strides have."""
+    x, mask = wrapped(), VALUES[:, 1] > 100
+    rows = sd.LayoutArray.from_numpy(np.array([[3, 1], [29, 1]]), "{1,0:T(2,128)}")[:, 0]
+    assert x.isel(i=rows).identical(labelled(VALUES).isel(i=[3, 29]))
+    packed = sd.LayoutArray.from_numpy(mask, "{0:E(1)}")
+    with pytest.raises(AttributeError, match="to_numpy"):
+        x.isel(i=packed)
+    assert x.isel(i=np.asarray(packed)).identical(labelled(VALUES).isel(i=mask))
