@@ -229,9 +229,12 @@ def reader_of(x: Any, shape: tuple[int, ...]) -> Callable[[Box], Any]:
     """A function that gives the values in a block of something that broadcasts to a shape; a scalar stays one."""
     if isinstance(x, ArrayBase):
         return Reader(x._with_map(x._map.broadcast_to(shape)))
+    if not np.ndim(x):
+        return lambda box: x
     # What has the shape stays as it is: NumPy compares operands and results by their strides.
-    spread = (x if np.shape(x) == shape else np.broadcast_to(x, shape)) if np.ndim(x) else None
-    return lambda box: x if spread is None else spread[box]
+    values = np.asarray(x)
+    spread = values if values.shape == shape else np.broadcast_to(values, shape)
+    return lambda box: spread[box]
 
 
 def near(region: transfer.Region) -> transfer.Region:

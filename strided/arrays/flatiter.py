@@ -128,6 +128,8 @@ class Flat:
             places = self._places(key)
         except Exception:
             self._judge(key, value)  # NumPy may look at the value first
+            if not np.size(value):
+                return  # and not at the key if there are no values
             raise
         if isinstance(places, int):
             try:

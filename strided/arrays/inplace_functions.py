@@ -39,14 +39,16 @@ def _copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) -
 
 def _copyto_where(dst: ArrayBase, src: Any, casting: Any, where: Any) -> Any:
     mask = np.asarray(where)
-    if mask.dtype != np.bool_ or not broadcasts(mask.shape, dst.shape) or not broadcasts(np.shape(src), dst.shape):
+    if not is_writeable(dst) or mask.dtype != np.bool_:
+        return NotImplemented
+    if not broadcasts(mask.shape, dst.shape) or not broadcasts(np.shape(src), dst.shape):
         return NotImplemented
     mask = np.broadcast_to(mask, dst.shape)
     # The chosen values alone are cast.
     given = src if np.ndim(src) == 0 else np.broadcast_to(np.asarray(src), dst.shape)[mask]
-    values = np.empty(np.shape(given), dst.dtype)
+    values = np.empty(np.shape(given) if dst.size else 0, dst.dtype)
     try:
-        np.copyto(values, given, casting=casting)
+        np.copyto(values, given, casting=casting, where=bool(np.ndim(where)) or bool(where))
     except Exception:
         return NotImplemented  # NumPy raises it, once it has written what comes before
     dst[mask] = values

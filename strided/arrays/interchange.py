@@ -221,7 +221,8 @@ class Interchange(ArrayBase):
         array = self.copy() if self.is_view else self
         memory = array._memory
         seen = None if not array.is_view else (array._map, memory.dtype, memory.bits)
-        content: Any = array.region.buffer
+        content: Any = array.region.buffer.view()
+        content.flags.writeable = self.flags.writeable
         if protocol >= 5:
             content = pickle.PickleBuffer(content)
         else:

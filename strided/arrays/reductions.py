@@ -116,13 +116,14 @@ def stream(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str
     if function in _SUMS and math.prod(array.shape[k] for k in axes) * array.itemsize <= FEW_BYTES:
         return NotImplemented
     kept = _kept(array.shape, axes, keepdims=given.get("keepdims", False))
-    if out is not None and out.shape != kept:
-        return function(array.stand_in(), axis=axis, out=np.empty(out.shape, out.dtype), **given)  # refused
     if out is not None:
-        if out.dtype != np.asarray(example).dtype:
+        fits = out.shape == kept
+        if fits and out.dtype != np.asarray(example).dtype:
             return NotImplemented  # which decides about the type that elements have meanwhile
-        place = np.empty(np.shape(example), out.dtype)
+        place = np.empty(np.shape(example) if fits else out.shape, out.dtype)
         place.flags.writeable = out.flags.writeable  # else it is refused here, before anything is read
+        if not fits:
+            return function(array.stand_in(), axis=axis, out=place, **given)  # refused
         example = function(small, axis=axis, out=place, **asked)
     dtype = np.asarray(example).dtype
     work = _work(np.dtype(given["dtype"]) if given.get("dtype") is not None else None, given_dtype, dtype)

@@ -7,6 +7,7 @@ blocks of whole tiles, over threads. ``out=`` may be an array in a layout: resul
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from types import FrameType
 from typing import Any, NamedTuple
 
@@ -79,6 +80,10 @@ def _converted(
     ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any], written: tuple[Any, ...]
 ) -> Any:
     """A universal function's method called with converted arrays; what it writes goes back to the buffers."""
+    if method == "at" and isinstance(inputs[0], ArrayBase) and not is_writeable(inputs[0]):
+        # Where indices are simple NumPy does not ask: it would write to bytes, or to a page that ends the process.
+        ufunc.at(inputs[0].stand_in(writeable=True), *inputs[1:])  # what else is wrong comes first
+        raise ValueError("operand array with iterator write flag set is read-only")
     operands = Arguments(
         inputs,
         kwargs,
@@ -89,7 +94,7 @@ def _converted(
     if written:
         operands.mark_dirty()
     try:
-        result = getattr(ufunc, method)(*given, **options)
+        result = _called(ufunc, method, given, options)
     except Exception as error:
         if _is_refused_write(error) and any(is_writeable(x) and not any(x is y for y in written) for x in inputs):
             return _writing_to_inputs(ufunc, method, inputs, kwargs, written)
@@ -99,6 +104,29 @@ def _converted(
         raise
     operands.write_back(*written)
     return operands.from_ndarray(result) if kwargs.get("out") else result
+
+
+def _called(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], options: dict[str, Any]) -> Any:
+    """A universal function's method called with ndarrays; right also where NumPy's is not."""
+    out = options.get("out", (None,))[0]
+    if method != "__call__" or not isinstance(out, np.ndarray) or out.flags.forc or not out.flags.writeable:
+        return getattr(ufunc, method)(*inputs, **options)
+    if not _errs_with_gaps(ufunc, inputs):
+        return ufunc(*inputs, **options)
+    contiguous = out.copy()
+    ufunc(*inputs, **{**options, "out": (contiguous,)})
+    np.copyto(out, contiguous, where=options.get("where", True))
+    return out
+
+
+def _errs_with_gaps(ufunc: np.ufunc, inputs: Sequence[Any]) -> bool:
+    """Whether NumPy 2.4 may give other results of these inputs if the results are not contiguous."""
+    if ufunc is not np.negative:
+        return ufunc in _NEIGHBOURS_ONLY
+    # Elements that lie as many of them apart as one has bytes are taken for contiguous.
+    x = np.asarray(inputs[0])
+    steps = [abs(stride) for stride, n in zip(x.strides, x.shape, strict=True) if n > 1]
+    return x.itemsize >= 4 and min(steps, default=0) == x.itemsize**2
 
 
 def _writing_to_inputs(
@@ -283,7 +311,7 @@ class _BlockedCall(NamedTuple):
             return
         where: dict[str, Any] = {} if chosen is None else {"where": chosen}
         targets = [_Target(r, box, shape, chosen) for r in self.results]
-        if self.ufunc in _NEIGHBOURS_ONLY:
+        if _errs_with_gaps(self.ufunc, values):
             np.copyto(targets[0].array, self.ufunc(*values, **self.options), casting="unsafe", **where)
         else:
             try:

@@ -226,6 +226,8 @@ class Views(ArrayBase):
 
     @flat.setter
     def flat(self, value: Any) -> None:
+        if not self.flags.writeable:
+            self.stand_in().flat = value  # type: ignore[misc]  # refused, in words of its own
         self.flat[...] = value
 
     @property

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -11,7 +12,7 @@ import numpy as np
 import pytest
 
 import strided as sd
-from tests.checks import same_outcome, same_values
+from tests.checks import outcome, same_outcome, same_values
 from tests.namespace import same
 from tests.thinned import thinned
 
@@ -209,6 +210,26 @@ def test_copyto_of_a_scalar_converts_nothing(monkeypatch: pytest.MonkeyPatch) ->
             patch.setattr("strided.arrays.array_functions._converted", None)
             np.copyto(view, scalar)
         assert (np.asarray(view) == scalar).all()
+
+
+@pytest.mark.parametrize("where", [False, np.False_, np.True_, np.array([[True], [False]])], ids=repr)
+@pytest.mark.parametrize("source", [1e300, np.full(3, 1e300), np.full(3, 1j)], ids=["number", "numbers", "complex"])
+@pytest.mark.parametrize(("dims", "writable"), [((2, 3), True), ((2, 3), False), ((2, 0), True)])
+def test_what_copyto_warns_of(where: Any, source: Any, dims: tuple[int, ...], writable: bool, layout: str) -> None:
+    """Not of what is never cast: without a choice, without elements, and where nothing may be written."""
+    values = np.zeros(dims, np.float32)
+    array = sd.LayoutArray.from_numpy(values, layout)
+    array.flags.writeable = values.flags.writeable = writable
+    if np.ndim(source):
+        source = source[: dims[1]]
+    warned = []
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        for target in (array, values):
+            found.clear()
+            outcome(lambda target=target: np.copyto(target, source, casting="unsafe", where=where))
+            warned.append({str(w.message) for w in found})
+    assert warned[0] == warned[1]
 
 
 @pytest.mark.parametrize("source", [np.arange(6, dtype=np.int8).reshape(2, 3), np.arange(5, dtype=np.int8), 1j, "a", 1])

@@ -119,8 +119,12 @@ def test_copies_in_another_order() -> None:
 
 def test_read_only_memory_stays_so_in_a_pickle() -> None:
     a = sd.LayoutArray(VALUES.tobytes(), "f32[3,5]")
-    for protocol in range(pickle.HIGHEST_PROTOCOL + 1):
-        assert not pickle.loads(pickle.dumps(a, protocol)).flags.writeable
+    for view in (a, a[1:], a.T, array().broadcast_to((2, 3, 5))):
+        for protocol in range(pickle.HIGHEST_PROTOCOL + 1):
+            b = pickle.loads(pickle.dumps(view, protocol))
+            assert not b.flags.writeable
+            same_values(b, np.asarray(view))
+    assert pickle.loads(pickle.dumps(array()[1:])).flags.writeable
 
 
 @pytest.fixture

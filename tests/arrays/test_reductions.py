@@ -137,6 +137,28 @@ def test_the_other_arguments(name: str) -> None:
                 np.testing.assert_allclose(np.asarray(mine), theirs, rtol=1e-5)
 
 
+@pytest.mark.usefixtures("small_streams")
+@pytest.mark.parametrize("name", ["sum", "mean", "var", "max", "any", "nansum"])
+def test_masks_that_are_lists(name: str) -> None:
+    """One of the array's own shape was not made an array."""
+    x = np.arange(117.0).reshape(9, 13)
+    a, mask = sd.LayoutArray.from_numpy(x, "{0,1:T(2,2)}"), x % 3 < 2
+    for axis in (None, 0, 1):
+        for where in (mask.tolist(), mask[0].tolist(), [True], mask[:, :1].tolist()):
+            more = {"initial": 0} if name == "max" else {}
+            assert compared(name, a, x, axis=axis, where=where, **more)
+
+
+@pytest.mark.usefixtures("small_streams")
+@pytest.mark.parametrize("name", ["sum", "mean", "var", "max", "any", "argmax"])
+def test_read_only_results_are_refused_before_those_of_another_shape(name: str) -> None:
+    x = np.arange(117.0).reshape(9, 13)
+    for shape in ((13,), (9,), (1, 13)):
+        theirs, mine = outs(shape, getattr(np, name)(x, axis=0).dtype)
+        theirs.flags.writeable = mine.flags.writeable = False
+        compared(name, sd.LayoutArray.from_numpy(x, "{0,1:T(2,2)}"), x, axis=0, out=(theirs, mine))
+
+
 def outs(shape: tuple[int, ...], dtype: Any) -> tuple[np.ndarray, Any]:
     """Room for a result, as an ndarray and in a layout."""
     layout = "{" + ",".join(map(str, range(len(shape)))) + (":T(2,2)}" if shape else "}")

@@ -422,6 +422,19 @@ def check_flat(key: Any) -> None:
         same_values(a, x)
 
 
+def test_flat_looks_at_no_index_for_which_there_is_no_value() -> None:
+    a, x = pair(Case.parse("s16[3,5]{0,1:T(2,2)}"))
+    for key, new in (([15], []), (-16, []), ([15], [1]), ([0], [])):
+        same_outcome(lambda: a.flat.__setitem__(key, new), lambda: x.flat.__setitem__(key, new))  # noqa: B023
+    same_values(a, x)
+
+
+def test_flat_of_a_read_only_array_is_not_assigned() -> None:
+    a, x = pair(Case.parse("s16[3,5]{0,1:T(2,2)}"))
+    a.flags.writeable = x.flags.writeable = False
+    same_outcome(lambda: setattr(a, "flat", 1), lambda: setattr(x, "flat", 1))
+
+
 def test_flat_as_an_iterator() -> None:
     a, x = pair(Case.parse("s16[3,5]{0,1:T(2,2)}"))
     mine, theirs = a.flat, x.flat

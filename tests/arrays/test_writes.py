@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import pickle
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -236,6 +237,50 @@ def test_functions_of_python_as_universal_ones(layout: str) -> None:
         if expected is not None:
             assert np.array_equal(got, expected)
         same_values(a, x)
+
+
+@pytest.mark.parametrize("ufunc", [np.isnan, np.isfinite, np.isinf, np.signbit])
+@pytest.mark.usefixtures("either_way")
+def test_truths_with_gaps(ufunc: np.ufunc) -> None:
+    """NumPy 2.4 left some out that are not contiguous."""
+    x = np.resize(np.array([np.nan, 1, -np.inf], np.float32), (40, 1))
+    for layout in ("{1,0}", "{1,0:T(8,128)}"):
+        a = sd.LayoutArray.from_numpy(x, layout)
+        for mask in (True, x > 0, (x > 0).tolist()):
+            out = sd.LayoutArray.from_numpy(np.ones((40, 5), bool), "{1,0:T(8,128)}")
+            result = np.where(mask, ufunc(x), True)
+            view = out[:, 2:3]
+            assert ufunc(a, out=view, where=mask) is view
+            same_values(out, np.hstack([np.ones((40, 2), bool), result, np.ones((40, 2), bool)]))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.int32, np.float64, np.uint64])
+@pytest.mark.usefixtures("either_way")
+def test_negation_of_elements_with_gaps(dtype: Any) -> None:
+    """NumPy 2.4 took elements that lie as many of them apart as one has bytes for contiguous."""
+    width = np.dtype(dtype).itemsize
+    x = np.arange(1, 41).astype(dtype).reshape(40, 1)
+    for layout in (f"{{1,0:T({width})}}", "{1,0:T(8,128)}"):
+        for mask in (True, x % 3 > 0):
+            a, b = (sd.LayoutArray.from_numpy(values, f"{{1,0:T({width})}}") for values in (x, x))
+            out = sd.LayoutArray.from_numpy(np.zeros_like(x), layout)
+            same_values(np.negative(a, out=out, where=mask), np.where(mask, -x, 0))
+            np.negative(b[::-1], out=b[::-1], where=mask if mask is True else mask[::-1])
+            same_values(b, np.where(mask, -x, x))
+
+
+@pytest.mark.parametrize("text", ["u8[16]{0}", "u8[16]{0:T(2)}", "u8[4,4]{1,0:T(2,2)}", "u4[32]{0:E(4)}"])
+@pytest.mark.parametrize(("key", "error"), [([0], ValueError), (0, ValueError), (..., ValueError), ([99], IndexError)])
+def test_at_writes_to_nothing_read_only(text: str, key: Any, error: type[Exception], tmp_path: Path) -> None:
+    """NumPy does for some keys: bytes had other content, and a page of a mapped file ended the process."""
+    content = bytes(range(16))
+    (path := tmp_path / "raw").write_bytes(content)
+    for a in (sd.LayoutArray(content, text), sd.open(path, text)):
+        with pytest.raises(error):
+            np.add.at(a, key, 1)
+        with pytest.raises(error):
+            np.negative.at(a, key)
+        assert bytes(a.buffer) == bytes(range(16)) == content
 
 
 # --- views of one buffer in one call ----------------------------------------------------------------------------------
