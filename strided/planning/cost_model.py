@@ -163,7 +163,9 @@ def leaves_gaps(found: Matched) -> bool:
     """Whether other ways may be better: squares far from full, words or rows of little or cut, or much left over."""
     first, *others = found.steps
     own, left = (sum(step.elements * max(step.widths) for step in steps) for steps in ([first], others))
-    left += sum(box.elements * max(bits) for box, bits in found.rest)
+    for box, widths in found.rest:
+        # The nest takes ten times as long for packed elements.
+        left += box.elements * max(widths) * (1 if min(widths) >= 8 else round(_NEST_BITS_COST / _NEST_COST))
     if LITTLE_LEFT * left >= own or first.is_partial:
         return True
     full = (own + left) * first.kind.cost

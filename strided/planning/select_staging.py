@@ -225,13 +225,19 @@ def _divides(box: Box, bits: int, lengths: Sequence[int]) -> bool:
 def words_apart(box: Box, source_bits: int, target_bits: int) -> list[Box] | None:
     """A box as several in which words of one side that may be moved as such have an axis of their own for their rows.
 
-    None if there are no such words, or they have it already.
+    Or those that are words on both sides, apart from the last, which rows fill in part. None if there are no such
+    words, or they have it already.
     """
     near = near_axes(box, 1, source_bits), near_axes(box, 2, target_bits)
     for side, bits, own, other in zip((2, 1), (source_bits, target_bits), near, near[::-1], strict=True):
-        if not own.rows or not other.lanes or other.lanes[0] in (*own.lanes, *own.rows):
+        if not own.rows or not other.lanes:
             continue
         rows, each = box.axes[own.rows[0]], WORD_BITS // bits
+        if bits < 8 and own.rows[0] in other.rows and rows.extent > each and rows.extent % each:
+            # Words are moved as they are, but for those that rows fill in part.
+            return split(box, own.rows[0], each)
+        if other.lanes[0] in (*own.lanes, *own.rows):
+            continue
         if side == 1 and rows.extent % each and rows.extent * rows.source.distance < _LEAST_CUT_BITS:
             # Full words and others would be written from the same lines of the source, one after the other.
             continue

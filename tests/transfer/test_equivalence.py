@@ -176,6 +176,9 @@ WAYS = [
     Way("{0,1:T(8,128)(8,1)}", "{1,0}", _TURNED_WORDS, _WORDS_TURNED, 4, 8),
     Way("{0,1:T(16,128)(16,1)}", "{1,0}", _TURNED_WORDS, _WORDS_TURNED, 2, 8),
     Way("{1,0}", "{0,1}", "unpack, transpose8, pack", "unpack, transpose8, pack", 4),
+    # Words that are moved as they are, and a last one that rows fill in part.
+    Way("{0,1,2:T(8,128)(8,1)}", "{2,1,0:T(64,128)(8,1)}", "transpose32", "transpose32", 4, sizes="83,75,41"),
+    Way("{2,1,0:T(16,128)(16,1)}", "{2,1,0:T(32,128)(16,1)}", _PACKED_ROWS, _PACKED_ROWS, 2, sizes="40,75,133"),
     # Rows that begin with words.
     Way("{1,0}", "{0,1}", _SQUARES_TURNED, _SQUARES_TURNED, 4, sizes="264,1032"),
     Way("{1,0}", "{0,1}", _SQUARES_TURNED, _SQUARES_TURNED, 4, sizes="1024,24"),
