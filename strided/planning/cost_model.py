@@ -170,4 +170,7 @@ def leaves_gaps(found: Matched) -> bool:
         return True
     full = (own + left) * first.kind.cost
     cost = cost_of(*found) + _cost_of_scattered(found.rest)
+    if first.interleaved:
+        # Of packed elements, nothing that costs less was faster.
+        return first.bits >= 8 and cost > 4 * full
     return (first.kind.squares or first.kernel in ("pack_words", "short_rows")) and cost > 1.5 * full

@@ -94,6 +94,11 @@ def _layouts_of(
     staging = [
         StagingLayout(w, (*rest, *(k for k in reversed(keys) if k != lane), lane)) for w in widths for lane in keys
     ]
+    if rest and _is_small(box, bits, near):
+        # Many small matrices: each is a column of the block, whose rows are then long.
+        long = max(rest, key=lambda k: box.axes[k].extent)
+        outer = [k for k in rest if k != long]
+        staging += [StagingLayout(widths[0], (*outer, *order, long)) for order in (keys, keys[::-1])]
     without_gaps = []
     for side, width in enumerate(bits):
         rows = near[side].rows
@@ -110,6 +115,18 @@ def _layouts_of(
             # Short rows that begin inside of bytes follow each other in the block as they do on this side.
             without_gaps.append(StagingLayout(8, tuple(farthest_first(box.axes, side + 1)), 8))
     return list(dict.fromkeys([*staging, *without_gaps])), without_gaps
+
+
+def _is_small(box: Box, bits: tuple[int, int], near: Sequence[Near]) -> bool:
+    """Whether the axes that are nearest on the two sides make a matrix of short rows and columns, of less than a line.
+
+    Rows that share words may be those of one word, but not of several: these are taken apart better.
+    """
+    extents = [box.axes[k].extent for side in near for k in (*side.lanes, *side.rows)]
+    shared = [box.axes[k].extent * width for side, width in zip(near, bits, strict=True) for k in side.rows]
+    return (
+        min(bits) >= 8 and max(extents) * max(bits) < limits.current.line_bits and max(shared, default=0) <= WORD_BITS
+    )
 
 
 def _pairs_of(

@@ -140,8 +140,9 @@ def _goals(
     is_ragged = not target.rows and any(side.unit_stride % limits.current.line_bits for side in _apart(axes, target))
     if is_cut and is_ragged:
         yield from ((k, long) for k in target.lanes)
-    yield from _onward(axes, 2, target, bits[1])
-    yield from _onward(axes, 1, source, bits[0])
+    widths = (WORD_BITS, WORD_BITS) if source.rows and target.rows else bits
+    yield from _onward(axes, 2, target, widths[1])
+    yield from _onward(axes, 1, source, widths[0])
     yield from ((k, long) for k in (*lanes, *source.lanes, *target.lanes))
     yield from ((k, _budget(staging)) for k in (*source.lanes, *target.lanes, *reversed(staging[0].order)))
 
@@ -152,9 +153,12 @@ def _apart(axes: Sequence[Axis], near: Near) -> Iterator[AxisMap]:
 
 
 def _onward(axes: Sequence[Axis], side: int, near: Near, bits: int) -> Iterator[tuple[int, int]]:
-    """The axes along which short rows of one side (1 source, 2 target) go on, and how far, until they are long."""
+    """The axes along which short rows of one side (1 source, 2 target) go on, and how far, until they are long.
+
+    `bits` are those of an element, or of words where rows share them on both sides: on one, they are long enough.
+    """
     steps = [side_of(axis, side).unit_stride for axis in axes]
-    run = axes[near.lanes[0]].extent * (WORD_BITS if near.rows else bits) if near.lanes else 0
+    run = axes[near.lanes[0]].extent * bits if near.lanes and (bits == WORD_BITS or not near.rows) else 0
     while 0 < run < 8 * limits.current.long_row_bytes:
         on = [k for k, axis in enumerate(axes) if axis.extent > 1 and steps[k] == run]
         if not on:

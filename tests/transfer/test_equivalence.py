@@ -176,6 +176,13 @@ WAYS = [
     Way("{0,1:T(8,128)(8,1)}", "{1,0}", _TURNED_WORDS, _WORDS_TURNED, 4, 8),
     Way("{0,1:T(16,128)(16,1)}", "{1,0}", _TURNED_WORDS, _WORDS_TURNED, 2, 8),
     Way("{1,0}", "{0,1}", "unpack, transpose8, pack", "unpack, transpose8, pack", 4),
+    # Many small matrices, each a column of a block.
+    Way("{1,2,0}", "{2,1,0}", "transpose8, transpose8", "transpose8, transpose8", 8, sizes="403,11,5"),
+    Way("{1,2,0}", "{2,1,0}", "transpose8, transpose8", "transpose8, transpose8", 8, sizes="603,4,10"),
+    Way("{1,2,0}", "{2,1,0}", "transpose16, transpose16", "transpose16, transpose16", 16, sizes="503,5,7"),
+    Way("{1,2,0}", "{2,1,0}", "transpose16, transpose16", "transpose16, transpose16", 16, sizes="503,2,7"),
+    Way("{1,2,0}", "{2,1,0}", "transpose32, transpose32", "transpose32, transpose32", 32, sizes="403,3,3"),
+    Way("{1,3,0,2}", "{3,1,2,0}", "transpose64, transpose64", "transpose64, transpose64", 64, sizes="5,3,141,3"),
     # Words that are moved as they are, and a last one that rows fill in part.
     Way("{0,1,2:T(8,128)(8,1)}", "{2,1,0:T(64,128)(8,1)}", "transpose32", "transpose32", 4, sizes="83,75,41"),
     Way("{2,1,0:T(16,128)(16,1)}", "{2,1,0:T(32,128)(16,1)}", _PACKED_ROWS, _PACKED_ROWS, 2, sizes="40,75,133"),
