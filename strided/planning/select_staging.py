@@ -124,9 +124,8 @@ def _is_small(box: Box, bits: tuple[int, int], near: Sequence[Near]) -> bool:
     """
     extents = [box.axes[k].extent for side in near for k in (*side.lanes, *side.rows)]
     shared = [box.axes[k].extent * width for side, width in zip(near, bits, strict=True) for k in side.rows]
-    return (
-        min(bits) >= 8 and max(extents) * max(bits) < limits.current.line_bits and max(shared, default=0) <= WORD_BITS
-    )
+    is_short = bool(extents) and max(extents) * max(bits) < limits.current.line_bits
+    return min(bits) >= 8 and is_short and max(shared, default=0) <= WORD_BITS
 
 
 def _pairs_of(

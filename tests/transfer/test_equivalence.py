@@ -697,6 +697,13 @@ def test_rows_that_change_places(
         check_both(first, Guarded(target, bits, seed=2, phase=phases[1]), kernel)
 
 
+def test_elements_without_neighbours_on_either_side() -> None:
+    source = map_of("f32[17,1429]{1,0:T(1,3)}").sliced(1, 1093, -3, 365)
+    target = AddressMap.from_strides((17, 365), [1460, 4])
+    for bits in (8, 16):
+        check(Guarded(source, bits, seed=1), Guarded(target, bits, seed=2))
+
+
 @st.composite
 def packed_rows(draw: st.DrawFn) -> tuple[Guarded, Guarded]:
     """Rows of whole words, along one axis in the source and another in the target, often with an odd size in tiles."""
