@@ -19,9 +19,11 @@ Indexing raises NumPy's own exceptions in NumPy's words.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import warnings
+from collections.abc import Iterator
 from functools import partial
 from types import FrameType
 
@@ -106,6 +108,21 @@ class BufferSizeError(StridedError, ValueError):
         again = type(self)(message)
         vars(again).update(vars(self))
         return again
+
+
+@contextlib.contextmanager
+def naming_in_size_errors(name: str) -> Iterator[None]:
+    """A BufferSizeError raised within this begins with the name of what has the wrong size.
+
+    >>> with naming_in_size_errors("x.bin"):
+    ...     raise BufferSizeError("too short")
+    Traceback (most recent call last):
+    strided.errors.BufferSizeError: x.bin: too short
+    """
+    try:
+        yield
+    except BufferSizeError as error:
+        raise error.with_message(f"{name}: {error}") from None
 
 
 class DumpError(StridedError, ValueError):

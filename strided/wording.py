@@ -60,6 +60,15 @@ def some(names: Iterable[str], none: str = "none") -> str:
     return ", ".join(first[:8] + ["..."] * (len(first) > 8)) or none
 
 
+def range_key(start: int, stop: int) -> str:
+    """The indices from one on, below another, as between NumPy's brackets.
+
+    >>> range_key(8, 16), range_key(3, 4)
+    ('8:16', '3')
+    """
+    return str(start) if stop == start + 1 else f"{start}:{stop}"
+
+
 def did_you_mean(names: Sequence[str]) -> str:
     """The question after what may be meant, made visible; empty if there is nothing to ask after.
 

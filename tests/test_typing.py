@@ -13,6 +13,7 @@ from typing import Any, assert_type
 
 import numpy as np
 import strided as sd
+from strided.dumps.hlo import Computation, Module
 from strided.dumps.snapshots.snapshot import Snapshot
 
 assert_type(sd.parse_shape("f32[3,5]{1,0}"), sd.Shape)
@@ -46,6 +47,22 @@ sd.inspect.explain(shape, (number, 1))
 sd.inspect.explain_byte(shape, number, number)
 sd.set_num_threads(number)
 sd.Sharding.parse("{devices=[2]<=[2]}").slices([number], num_devices=number)
+
+sd.Tile((8, number))
+sd.diff(array, array, limit=number)
+sd.inspect.describe(shape, width=number)
+sd.read_hlo("a.txt", index=number, max_bytes=number)
+
+# Slices leave a view; an index may leave an element.
+assert_type(array[...], sd.LayoutArray)
+assert_type(array[1:, None, ::2], sd.LayoutArray)
+assert_type(array[1], Any)
+assert_type(array[()], Any)
+
+instruction = sd.read_hlo("a.txt").instruction("add")
+assert_type(instruction.computation, Computation)
+assert_type(instruction.called_computations, tuple[Computation, ...])
+assert_type(instruction.computation.module, Module)
 
 assert_type(array.to_layout(shape), sd.LayoutArray)
 assert_type(array.sum(axis=0), Any)

@@ -63,6 +63,8 @@ INTEGERS: list[tuple[str, Callable[[Any], object]]] = [
     ("width", lambda n: _difference().text(n)),
     ("map_rows", lambda n: _difference().text(map_rows=n)),
     ("width", lambda n: _copies().report(width=n)),
+    ("width", lambda n: sd.inspect.explain("f32[3,5]", (1, 2)).text(n)),
+    ("width", lambda n: _copies()[0].text(width=n)),
     ("top", lambda n: _copies().report(n)),
     ("top", lambda n: _copies().section(n)),
     ("limit", lambda n: sd.diff(np.zeros(3), np.ones(3), limit=n)),
@@ -82,6 +84,16 @@ def test_what_is_no_integer_is_named(name: str, call: Callable[[Any], object]) -
         with pytest.raises(TypeError, match=f"^{name} must be an integer, not {type(thing).__name__}$"):
             call(thing)
     call(np.int64(4))
+
+
+@pytest.mark.parametrize(
+    "call", [_copies().report, _copies().section, _copies().to_dict], ids=lambda call: call.__name__
+)
+def test_fewer_copies_than_none_are_not_listed(call: Callable[[int], object]) -> None:
+    with pytest.raises(ValueError, match=r"^top must be 0 or more, not -1$"):
+        call(-1)
+    with pytest.raises(ValueError, match=r"^top must be 0 or more, not -1$"):
+        sd.layout_copies(_module(), top=-1)
 
 
 def test_integers_that_may_be_left_out() -> None:
@@ -107,6 +119,12 @@ def test_tolerances_are_real_numbers(name: str) -> None:
         sd.diff(np.zeros(3), np.zeros(3), **{name: float("nan")})
 
 
+@pytest.mark.parametrize("name", ["rtol", "atol"])
+def test_a_tolerance_is_not_left_out_by_none(name: str) -> None:
+    with pytest.raises(TypeError, match=f"^{name} must be a number, not NoneType$"):
+        sd.diff(np.zeros(3), np.ones(3), **{name: None})
+
+
 def test_limits_of_memory_are_real_numbers() -> None:
     with pytest.raises(TypeError, match="the largest expansion of a buffer must be a number, not str"):
         sd.testing.assert_memory(HLO, max_expansion="2")  # type: ignore[arg-type]
@@ -124,11 +142,14 @@ def test_limits_of_memory_are_real_numbers() -> None:
         ("name", lambda text: _module().instruction(text)),
         ("name", lambda text: _module().entry.instruction(text)),
         ("name", lambda text: _module().find(True if text is None else text)),
+        ("indent", lambda text: _module().to_text(indent=text)),
+        ("indent", lambda text: _module().entry.printed(text)),
+        ("indent", lambda text: _copies()[0].text(indent=text)),
         ("opcode", lambda text: _module().find(opcode=True if text is None else text)),
         ("label", lambda text: sd.read_allocations(ASSIGNMENT + VALUE).value(text)),
         ("platform", lambda text: sd.write_snapshot(io.BytesIO(), [], platform=text)),
     ],
-    ids=range(7),
+    ids=range(10),
 )
 def test_what_is_no_text_is_named(name: str, call: Callable[[Any], object]) -> None:
     for thing in THINGS:
@@ -162,6 +183,10 @@ def test_a_sharding_is_made_of_its_parts() -> None:
     for name in ("grid", "named", "group", "device", "num_devices"):
         with pytest.raises(TypeError, match=f"^{name} must be .* or None, not str"):
             sd.Sharding("replicated", **{name: "x"})  # type: ignore[arg-type]
+    for name, part in (("subgroups", "str"), ("elements", "Sharding"), ("metadata", "str")):
+        for thing in (None, 5, "x", [], (None,)):
+            with pytest.raises(TypeError, match=f"^{name} must be a tuple of {part}; parse reads text"):
+                sd.Sharding("tuple" if name == "elements" else "replicated", **{name: thing})
     with pytest.raises(sd.DumpError, match="byte 0: the tag of a field of OpSharding"):
         sd.Sharding.from_proto(np.full((2, 3), 255, np.uint8))  # type: ignore[arg-type]
 
@@ -180,6 +205,10 @@ def test_shards_come_in_a_sequence_or_mapping() -> None:
 
 
 def test_layouts_and_shapes_of_wrong_parts() -> None:
+    assert sd.Tile([np.int64(8), 128]) == (8, 128)
+    for sizes in ("8,128", (8.0, 128), (None,), 8, None):
+        with pytest.raises(sd.LayoutError, match="tiles must be integers, not"):
+            sd.Tile(sizes)  # type: ignore[arg-type]
     with pytest.raises(sd.LayoutError, match="99 is not a valid PaddingValue"):
         sd.Layout((0,), padding_value=99)  # type: ignore[arg-type]
     with pytest.raises(sd.LayoutError, match="`dynamic` must be truth values"):
@@ -220,6 +249,19 @@ def test_limits_of_readers_are_integers() -> None:
                 read(HLO.encode(), max_bytes=thing)  # type: ignore[operator]
 
 
+def test_limits_are_integers_of_what_needs_none() -> None:
+    for read in (sd.read_hlo, lambda text, **options: sd.read_dump(text.encode(), "hlo", **options)):
+        with pytest.raises(TypeError, match=r"^max_bytes must be an integer, not str$"):
+            read(HLO, max_bytes="x")
+
+
+@pytest.mark.parametrize("read", [sd.read_hlo, sd.read_dump, sd.read_allocations, sd.read_snapshot])
+def test_buffers_with_gaps_are_no_dumps(read: Callable[[Any], object]) -> None:
+    for buffer in (memoryview(HLO.encode())[::2], np.frombuffer(HLO.encode(), np.uint8)[::-1]):
+        with pytest.raises(TypeError, match=f"^expected a path or a contiguous buffer, not {type(buffer).__name__}$"):
+            read(buffer)
+
+
 def test_an_allocation_has_a_number() -> None:
     allocations = sd.read_allocations(ASSIGNMENT + VALUE)
     assert allocations.allocation(np.int64(0)).size == 8  # type: ignore[arg-type]
@@ -239,6 +281,8 @@ def test_a_tile_has_coordinates() -> None:
     assert slices.of_tile((1, 0, 7)) == slices.of_tile([np.int64(1), 0]) == (slice(2, 3), slice(0, 2))
     with pytest.raises(IndexError, match="a tile of an array of 2 dimensions has as many coordinates, not 1"):
         slices.of_tile((1,))
+    with pytest.raises(TypeError, match="cell must be a sequence of coordinates, not NoneType"):
+        slices.of_tile(None)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="a coordinate of a tile must be an integer, not str"):
         slices.of_tile("ab")  # type: ignore[arg-type]
 

@@ -136,7 +136,7 @@ def _rearranging(function: Function) -> Function:
         if not x.ndim and function in (np.flip, np.fliplr, np.flipud):
             function(x.stand_in(), *rest, **named)
             return x[()]
-        return x.rearranged(lambda stand_in: function(stand_in, *rest, **named))
+        return x._rearranged(lambda stand_in: function(stand_in, *rest, **named))
 
     return own
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from contextlib import nullcontext
-from typing import Any
+from types import EllipsisType
+from typing import Any, Self, TypeAlias, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +24,8 @@ from strided.runtime import limits
 from strided.runtime.locks import own_lock
 from strided.transfer import copy as transfer
 
+#: Entries of a key that leave a view, whatever the rank of the array.
+_Slices: TypeAlias = slice | EllipsisType | None
 #: Types of entries of a key, beside index arrays.
 _BASIC = {int, slice, type(None), type(...)}
 #: Held while packed elements are written: their neighbours in the byte are written back with them.
@@ -34,6 +37,12 @@ class Indexing(ArrayBase):
 
     __slots__ = ()
 
+    @overload
+    def __getitem__(self, key: tuple[()]) -> Any: ...
+    @overload
+    def __getitem__(self, key: _Slices | tuple[_Slices, ...]) -> Self: ...
+    @overload
+    def __getitem__(self, key: Any) -> Any: ...
     def __getitem__(self, key: Any) -> Any:
         selected: Any = self._basic(key)
         if selected is None:

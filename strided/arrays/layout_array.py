@@ -21,7 +21,7 @@ from strided.arrays.methods import Methods
 from strided.arrays.operators import Operators
 from strided.arrays.padding import padding_scalar, refill_padding
 from strided.arrays.views import Views
-from strided.errors import BufferSizeError
+from strided.errors import naming_in_size_errors
 from strided.escape import visible
 from strided.files.mapping import map_file
 from strided.layout import AnyShape, Layout, Shape
@@ -241,9 +241,7 @@ def map_array(
     """The array in a mapped file; parameters and errors as for `strided.open`."""
     parsed = array_shape(shape)
     file = map_file(path, mode, 0, None)
-    try:
+    with naming_in_size_errors(visible(os.fsdecode(path))):
         array = LayoutArray(file.content, parsed, offset=offset, bitorder=bitorder, allow_excess=allow_excess)
-    except BufferSizeError as error:
-        raise error.with_message(f"{visible(os.fsdecode(path))}: {error}") from None
     array._memory.file = file
     return array

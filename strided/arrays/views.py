@@ -39,27 +39,50 @@ class Views(ArrayBase):
     def mT(self) -> Self:
         """The view with the last two axes swapped."""
         if self.ndim < 2:
-            return self.rearranged(lambda x: x.mT)  # NumPy refuses
+            return self._rearranged(lambda x: x.mT)  # NumPy refuses
         return self.swapaxes(-1, -2)
 
     def transpose(self, *axes: Any) -> Self:
         """The view whose axis k is axis ``axes[k]`` of this one; the axes in reverse without any."""
-        return self.rearranged(lambda x: x.transpose(*axes))
+        return self._rearranged(lambda x: x.transpose(*axes))
 
     def swapaxes(self, axis1: SupportsIndex, axis2: SupportsIndex) -> Self:
         """The view with two axes interchanged."""
-        return self.rearranged(lambda x: x.swapaxes(axis1, axis2))
+        return self._rearranged(lambda x: x.swapaxes(axis1, axis2))
 
     def squeeze(self, axis: Any = None) -> Self:
         """The view without axes of one entry: those named, or all."""
-        return self.rearranged(lambda x: x.squeeze(axis))
+        return self._rearranged(lambda x: x.squeeze(axis))
 
     def rearranged(self, operation: Callable[[Array], Array]) -> Self:
         """The view that a NumPy operation gives if it moves, flips, adds or drops axes (of one entry).
 
         It is applied to a stand-in whose strides are the numbers of its axes, and which is never read. If it gives
         back the stand-in itself, as `squeeze` with nothing to drop, the result is this array itself.
+
+        Raises
+        ------
+        ValueError
+            The operation gives anything else: it selects, repeats or computes elements, or joins axes.
+
+        Examples
+        --------
+        >>> import strided as sd
+        >>> a = sd.LayoutArray.from_numpy(np.arange(6, dtype=np.int8).reshape(2, 3), "{1,0:T(2,4)}")
+        >>> a.rearranged(np.rot90).tolist()
+        [[2, 5], [1, 4], [0, 3]]
         """
+
+        def checked(stand_in: Array) -> Array:
+            result = operation(stand_in)
+            if result is not stand_in and not _moves_axes(stand_in, result):
+                raise ValueError("rearranged takes what moves, flips, adds or drops axes, and does nothing else")
+            return result
+
+        return self._rearranged(checked)
+
+    def _rearranged(self, operation: Callable[[Array], Array]) -> Self:
+        """`rearranged` for an operation that is known to be none but such."""
         numbers = tuple(range(1, self.ndim + 1))
         stand_in = as_strided(np.zeros(0, np.int8), self.shape, numbers)
         result = operation(stand_in)
@@ -281,3 +304,25 @@ def _is_alike(dtype: np.dtype[Any], memory: LayoutBuffer) -> bool:
 def _is_fortran(array: ArrayBase, order: str) -> bool:
     """Whether NumPy's order means column-major for this array."""
     return order in ("F", "f") or (order in ("A", "a") and array.flags.fnc)
+
+
+def _moves_axes(x: Array, result: Any) -> bool:
+    """Whether a result is all of an array, whose strides differ, with axes moved, flipped, added or dropped."""
+    if not isinstance(result, np.ndarray):
+        return False
+    if not x.ndim:
+        return result.size == 1
+    sizes, start = dict(zip(x.strides, x.shape, strict=True)), 0
+    for size, stride in zip(result.shape, result.strides, strict=True):
+        if size != (sizes.pop(abs(stride), None) if stride else 1):
+            return False
+        start += max(0, -stride) * (size - 1)
+    if any(size != 1 for size in sizes.values()):
+        return False
+    return not x.size or _address(result) == _address(x) + start
+
+
+def _address(x: Array) -> int:
+    """The address of the first element."""
+    address: int = x.__array_interface__["data"][0]
+    return address

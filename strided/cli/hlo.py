@@ -16,9 +16,6 @@ from strided.wording import counted, times_text
 if TYPE_CHECKING:
     from strided.dumps.hlo.module import Module
 
-#: Characters of the result's shape that are printed: a training step returns hundreds of arrays. JSON has all.
-_LONGEST_SHAPE = 160
-
 
 @click.command()
 @click.argument("source", metavar="FILE | DIR[:PROGRAM] | -", shell_complete=file_names)
@@ -48,6 +45,7 @@ def hlo(
     Their sizes are given with and without padding, after a line on the entry computation. Of a dump folder, the module
     after optimizations; of one with several programs, their names. - is standard input.
     """
+    from strided.dumps.hlo.module import LONGEST_SHAPE, counts_in_words
     from strided.memory.memory_report import space_number
 
     number = None if space is None else space_number(space)
@@ -77,9 +75,8 @@ def hlo(
         }
         click.echo(json.dumps(report, indent=2))
         return
-    counts = counted(len(module.computations), "computation"), counted(len(module.instructions), "instruction")
-    click.echo(f"{visible(module.name)}: {', '.join(counts)}")
-    result = visible(str(module.entry.root.shape), _LONGEST_SHAPE)
+    click.echo(f"{visible(module.name)}: {', '.join(counts_in_words(module))}")
+    result = visible(str(module.entry.root.shape), LONGEST_SHAPE)
     parameters = counted(len(module.parameters), "parameter")
     click.echo(fitted(f"entry {visible(module.entry.name)}: {parameters}, result {result}"))
     click.echo(f"\n{'bytes':>15} {'unpadded':>15} {'times':>6}  {min(top, len(values))} of {len(values):,} values")

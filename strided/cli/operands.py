@@ -234,11 +234,12 @@ def bytes_of(file: BinaryIO) -> Any:
 
 def named_arrays(content: Any) -> RunArrays:
     """The values of a snapshot, named as in a dump folder; other contents have none."""
-    from strided.dumps.directory.programs import RunArrays
+    from strided.dumps.directory.programs import RunArrays, numbered_places
     from strided.dumps.snapshots.snapshot import Snapshot
 
-    values = [("argument", content.arguments), ("result", content.results)] if isinstance(content, Snapshot) else []
-    return RunArrays({f"{what}{number}": (those, number) for what, those in values for number in range(len(those))})
+    if not isinstance(content, Snapshot):
+        return RunArrays({})
+    return RunArrays(numbered_places("argument", content.arguments) | numbered_places("result", content.results))
 
 
 def shaped(operands: Sequence[str]) -> tuple[str, str | None, Sequence[str]]:

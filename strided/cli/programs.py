@@ -59,7 +59,7 @@ def program_named(dump: Dump, name: str) -> Program | None:
     return dump.labels.get(name) or next((program for program in dump.programs if program.label == name), None)
 
 
-def module_of(program: Program | str | bytes, number: int | None = None) -> Module:
+def module_of(program: Program | str | bytes, number: int | None) -> Module:
     """The module of a program of a dump, after optimizations, if it is there; or in a file, that of a number."""
     if isinstance(program, (str, bytes)):
         return _module_in(program, number)

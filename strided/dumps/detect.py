@@ -22,7 +22,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Mapping
-from typing import Any, Literal, overload
+from typing import Any, Literal, SupportsIndex, overload
 
 from strided.dumps.buffer_assignment.assignment import BufferAssignment, read_allocations
 from strided.dumps.buffer_assignment.text import HEADER
@@ -36,7 +36,7 @@ from strided.dumps.source import BYTE_ORDER_MARK, is_text, open_head, open_view,
 from strided.dumps.usage_report import usage_report_text
 from strided.errors import DumpError, UnsupportedError
 from strided.files.magic import NPY_MAGIC, ZIP_MAGIC, is_safetensors
-from strided.runtime.argument_checks import one_of
+from strided.runtime.argument_checks import one_of, whole
 
 #: The kinds that have a reader here.
 READERS: Mapping[str, Callable[..., Any]] = {
@@ -142,26 +142,32 @@ def _is_snapshot(view: View) -> bool:
 
 
 @overload
-def read_dump(origin: Any, kind: Literal["hlo"], *, max_bytes: int | None = None, mapped: bool = True) -> Module: ...
+def read_dump(
+    origin: Any, kind: Literal["hlo"], *, max_bytes: SupportsIndex | None = None, mapped: bool = True
+) -> Module: ...
 
 
 @overload
 def read_dump(
-    origin: Any, kind: Literal["snapshot"], *, max_bytes: int | None = None, mapped: bool = True
+    origin: Any, kind: Literal["snapshot"], *, max_bytes: SupportsIndex | None = None, mapped: bool = True
 ) -> Snapshot: ...
 
 
 @overload
 def read_dump(
-    origin: Any, kind: Literal["allocations"], *, max_bytes: int | None = None, mapped: bool = True
+    origin: Any, kind: Literal["allocations"], *, max_bytes: SupportsIndex | None = None, mapped: bool = True
 ) -> BufferAssignment: ...
 
 
 @overload
-def read_dump(origin: Any, kind: str | None = None, *, max_bytes: int | None = None, mapped: bool = True) -> Any: ...
+def read_dump(
+    origin: Any, kind: str | None = None, *, max_bytes: SupportsIndex | None = None, mapped: bool = True
+) -> Any: ...
 
 
-def read_dump(origin: Any, kind: str | None = None, *, max_bytes: int | None = None, mapped: bool = True) -> Any:
+def read_dump(
+    origin: Any, kind: str | None = None, *, max_bytes: SupportsIndex | None = None, mapped: bool = True
+) -> Any:
     """Read a file with the reader for its kind: a Module, a Snapshot or a BufferAssignment.
 
     Parameters
@@ -192,6 +198,7 @@ def read_dump(origin: Any, kind: str | None = None, *, max_bytes: int | None = N
     """
     if kind is not None:
         one_of(kind, READERS, "kind")
+    max_bytes = None if max_bytes is None else whole(max_bytes, "max_bytes")
     kind = kind or recognise(origin, max_bytes=max_bytes)
     if kind in READERS:
         options = {"mapped": mapped} if kind == "snapshot" else {}

@@ -11,7 +11,7 @@ import numpy as np
 
 from strided.diagnosis.difference import Difference, DumpDifference, diff, diff_dumps
 from strided.dumps.directory.dump import Dump, Program
-from strided.dumps.hlo.module import Module
+from strided.dumps.hlo.module import Module, counts_in_words
 from strided.dumps.snapshots.snapshot import Snapshot
 from strided.errors import DumpError, StridedError, UnsupportedError
 from strided.escape import visible
@@ -29,7 +29,7 @@ from strided.memory.copies import layout_copies
 from strided.memory.memory_report import memory_report
 from strided.memory.printed import report_parts
 from strided.memory.report import MemoryReport
-from strided.pictures.html import Section
+from strided.pictures.html import Section, escaped
 from strided.wording import counted, some
 
 #: Characters of a shape above an instruction list; a tuple may have thousands.
@@ -76,6 +76,10 @@ def explore(target: Any, *, to: str | Layout | None = None, against: Any = None,
         The two arrays have different shapes.
     DumpError
         The folder holds no program.
+    OSError
+        A file cannot be opened.
+    TypeError
+        A path or an ndarray; `to` with anything but one shape or array; a tolerance without `against`.
 
     Examples
     --------
@@ -153,9 +157,8 @@ def _of_array(target: Any, to: str | Layout | None) -> Page:
 
 def _of_module(module: Module) -> Page:
     """The page of a module: its instructions, its memory at the peak, and the copies that only change layouts."""
-    counts = counted(len(module.computations), "computation"), counted(len(module.instructions), "instruction")
     facts: list[tuple[str, object]] = [
-        ("module", ", ".join(counts)),
+        ("module", ", ".join(counts_in_words(module))),
         ("entry", f"{module.entry.name}, {counted(len(module.parameters), 'parameter')}"),
         ("result", visible(str(module.entry.root.shape), _LONGEST)),
     ]
@@ -196,7 +199,7 @@ def _of_program(part: ProgramPart) -> str:
         module = part.module()
         sections += [] if module is None else [layout_copies(module).section(_MOST_BUFFERS)]
     except StridedError as error:
-        sections.append(Section("memory", f"<p>{html.escape(visible(str(error)))}</p>"))
+        sections.append(Section("memory", f"<p>{escaped(error)}</p>"))
     return _as_html(sections)
 
 
@@ -226,7 +229,7 @@ def _of_difference(found: Difference, *arrays: Any) -> Page:
 
 def _heading(title: str) -> str:
     """A title with a capital, unless it begins with the name of a program."""
-    return html.escape(visible(title if ":" in title else title.capitalize()))
+    return escaped(title if ":" in title else title.capitalize())
 
 
 def _as_html(sections: list[Section]) -> str:

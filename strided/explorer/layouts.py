@@ -8,7 +8,7 @@ from strided.addressing.index_expr import Combined, Coordinate, IndexExpr, Quoti
 from strided.errors import UnsupportedError
 from strided.inspect.describe import rows_of
 from strided.inspect.explain import expression
-from strided.layout import UNBOUNDED, Shape
+from strided.layout import Shape
 from strided.layout.sizes import has_addresses, sizes, tile_of
 
 #: JavaScript's numbers are exact up to this.
@@ -23,7 +23,7 @@ def layout_data(shape: Shape, bitorder: str = "little") -> dict[str, Any]:
     UnsupportedError
         No addresses: no array, a size that is not known, a split layout; or offsets of 2**53 bits and more.
     """
-    if shape.layout is None or UNBOUNDED in shape.dimensions or not has_addresses(shape):
+    if shape.layout is None or not has_addresses(shape):
         raise UnsupportedError(f"{shape} has no addresses that could be drawn")
     expansion, known = shape.expansion, sizes(shape)
     prefix = shape.layout.dynamic_shape_metadata_prefix_bytes

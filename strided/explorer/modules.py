@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 from strided.dumps.hlo.instruction import Instruction, callees_of, operands_of
@@ -11,8 +10,8 @@ from strided.errors import DumpError, LayoutError, UnsupportedError
 from strided.escape import visible
 from strided.explorer.layouts import layout_data
 from strided.explorer.page import packed
-from strided.layout import AnyShape, Shape, TupleShape
-from strided.layout.tuples import unbuffered
+from strided.layout import AnyShape, Shape
+from strided.layout.tuples import arrays_of
 
 
 class _Texts:
@@ -119,11 +118,3 @@ def bytes_of(shape: AnyShape | None) -> tuple[int, int]:
         except LayoutError:  # a dimension of unknown size
             continue
     return whole, values
-
-
-def arrays_of(shape: AnyShape | None) -> Iterator[Shape]:
-    """The arrays with a layout in a shape: itself, or those of a tuple."""
-    for leaf in (leaf for _, leaf in shape.leaves()) if isinstance(shape, TupleShape) else (shape,):
-        array = unbuffered(leaf)
-        if isinstance(array, Shape) and array.layout is not None:
-            yield array

@@ -21,6 +21,7 @@ from typing import Any
 
 from strided.escape import visible
 from strided.files.atomic import replaced
+from strided.pictures.html import escaped
 
 _ASSETS = resources.files("strided.explorer") / "assets"
 #: The styles of a page by its main script.
@@ -61,7 +62,7 @@ class Page:
     def _repr_html_(self) -> str:
         frame = html.escape(self.html, quote=True)
         style = "width:100%;height:46rem;border:0"
-        return f"<iframe title='{html.escape(visible(self.title))}' srcdoc=\"{frame}\" style='{style}'></iframe>"
+        return f"<iframe title='{escaped(self.title)}' srcdoc=\"{frame}\" style='{style}'></iframe>"
 
 
 def build_page(
@@ -69,7 +70,7 @@ def build_page(
 ) -> Page:
     """A page with a title, rows of facts, the view of a main script, and more HTML below it."""
     style, script = "".join(map(asset, _STYLES[main])), bundled(main)
-    rows = "".join(f"<dt>{_text(name)}</dt><dd>{_text(value)}</dd>" for name, value in facts)
+    rows = "".join(f"<dt>{escaped(name)}</dt><dd>{escaped(value)}</dd>" for name, value in facts)
     policy = (
         f"default-src 'none'; script-src '{_digest(script)}'; style-src '{_digest(style)}'; "
         "base-uri 'none'; form-action 'none'"
@@ -80,8 +81,8 @@ def build_page(
         "<!doctype html>\n<html lang='en'>\n<head>\n<meta charset='utf-8'>\n"
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
         "<meta name='viewport' content='width=device-width, initial-scale=1'>\n"
-        f"<title>{_text(title)}</title>\n<style>{style}</style>\n</head>\n<body>\n"
-        f"<header><h1>{_text(title)}</h1><dl class='facts'>{rows}</dl></header>\n"
+        f"<title>{escaped(title)}</title>\n<style>{style}</style>\n</head>\n<body>\n"
+        f"<header><h1>{escaped(title)}</h1><dl class='facts'>{rows}</dl></header>\n"
         f"<main id='view'></main>\n{more}"
         "<noscript>This page needs JavaScript, all of which is in this file.</noscript>\n"
         "<footer>Made by strided. This file is complete: it loads nothing.</footer>\n"
@@ -129,7 +130,3 @@ def _made_visible(code: str) -> str:
 
 def _digest(text: str) -> str:
     return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
-
-
-def _text(value: object) -> str:
-    return html.escape(visible(str(value)))

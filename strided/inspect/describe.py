@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from typing import Any, TypeVar
+from typing import Any, SupportsIndex, TypeVar
 
 from strided.arrays.buffer_spec import spec_of
 from strided.errors import StridedError, UnsupportedError
@@ -79,8 +79,10 @@ def facts(shape: AnyShape | str) -> dict[str, Any]:
     return found
 
 
-def describe(shape: AnyShape | str, *, width: int = 80) -> str:
+def describe(shape: AnyShape | str, *, width: SupportsIndex = 80) -> str:
     """The properties of a shape, in words: lines of at most `width` columns; of a tuple, a line for each array.
+
+    NotationError for text that is no shape, LayoutError for a layout alone.
 
     >>> print(describe("f32[3,5]{0,1}"))
     f32[3,5]{0,1}

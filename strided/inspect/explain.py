@@ -17,6 +17,7 @@ from strided.addressing.index_expr import Combined, Coordinate, IndexExpr, Quoti
 from strided.arrays.buffer_spec import prefix_bytes
 from strided.layout import AnyShape, Shape
 from strided.layout.parser import array_shape
+from strided.runtime.argument_checks import whole
 from strided.wording import wrapped
 
 
@@ -98,8 +99,9 @@ class Explanation:
     def __str__(self) -> str:
         return self.text()
 
-    def text(self, width: int = 80) -> str:
+    def text(self, width: SupportsIndex = 80) -> str:
         """The explanation as text, in at most `width` columns if the shape and the table of parts take no more."""
+        width = whole(width, "width")
         said = f"  {self.subject}: offset {self.offset}, {self.place}"
         lines = [f"{self.shape}", *wrapped(said, width)]
         if self.parts:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, NamedTuple, SupportsIndex
+from typing import TYPE_CHECKING, NamedTuple, Self, SupportsIndex
 
 from strided.addressing.tiling import COMBINE
 from strided.layout.validation import (
@@ -38,13 +38,16 @@ class PaddingValue(enum.IntEnum):
 
 
 class Tile(tuple[int, ...]):
-    """Sizes of a tile, most major first; `COMBINE` stands for ``*``.
+    """Sizes of a tile, most major first; `COMBINE` stands for ``*``. LayoutError for what are no integers.
 
     >>> str(Tile((8, 128))), str(Tile((COMBINE, 2)))
     ('(8,128)', '(*,2)')
     """
 
     __slots__ = ()
+
+    def __new__(cls, sizes: Iterable[SupportsIndex] = ()) -> Self:
+        return super().__new__(cls, integers(sizes, "tiles"))
 
     @property
     def dimensions(self) -> tuple[int, ...]:
@@ -138,7 +141,7 @@ class Layout:
             tiles = tuple(tuple(tile) for tile in self.tiles)
         except TypeError as error:
             raise FieldError("tiles", f"tiles are sequences of sizes, as in [(8, 128), (2, 1)]: {error}") from None
-        put(self, "tiles", tuple(Tile(integers(tile, "tiles")) for tile in tiles))
+        put(self, "tiles", tuple(Tile(tile) for tile in tiles))
         try:
             splits = tuple((d, tuple(indices)) for d, indices in self.split_configs)
         except (TypeError, ValueError) as error:

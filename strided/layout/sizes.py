@@ -76,7 +76,11 @@ def sizes(shape: Shape | str) -> Sizes:
 
 
 def has_addresses(shape: Shape) -> bool:
-    """Whether elements have addresses: not if the layout is split, a tile ends in ``*``, or NumPy lacks the rank."""
+    """Whether elements have addresses.
+
+    They have none without a layout, with a dimension of unknown size, if the layout is split, if a tile ends in ``*``,
+    or if NumPy lacks the rank.
+    """
     try:
         _ = array_shape(shape).address_map
     except StridedError:

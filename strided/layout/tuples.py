@@ -211,3 +211,15 @@ def subshape(shape: AnyShape | None, index: Iterable[int]) -> AnyShape | None:
     for k in index:
         shape = shape[k] if isinstance(shape, TupleShape) and 0 <= k < len(shape) else None
     return shape
+
+
+def arrays_of(shape: AnyShape | None) -> Iterator[Shape]:
+    """The arrays with a layout in a shape: itself, that in a buffer, or those of a tuple.
+
+    >>> [str(array) for array in arrays_of(TupleShape([Shape("f32", (2,)), Shape("token", ())]))]
+    ['f32[2]{0}']
+    """
+    for leaf in (leaf for _, leaf in shape.leaves()) if isinstance(shape, TupleShape) else (shape,):
+        array = unbuffered(leaf)
+        if isinstance(array, Shape) and array.layout is not None:
+            yield array

@@ -6,7 +6,7 @@ size without padding are those of its largest value.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any, NamedTuple
@@ -35,6 +35,16 @@ def usage_of(uses: Iterable[tuple[LiveRange, int]], places: int) -> list[int]:
         changes[start] += size
         changes[stop + 1] -= size
     return list(accumulate(changes[:-1]))
+
+
+def peak_of(usage: Sequence[int]) -> tuple[int, int | None]:
+    """The most that is in use, and the first place at which it is; of no places 0 and None.
+
+    >>> peak_of([8, 12, 4, 12]), peak_of([])
+    ((12, 1), (0, None))
+    """
+    peak = max(usage, default=0)
+    return peak, usage.index(peak) if usage else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -178,14 +188,19 @@ class Buffer:
     @property
     def tiled_shape(self) -> Shape | None:
         """`shape`, if it is that of one array of fixed sizes in tiles."""
-        if not isinstance(self.shape, Shape) or self.shape.layout is None or self.shape.is_dynamic:
+        if not isinstance(self.shape, Shape) or self.shape.is_dynamic:
             return None
-        return self.shape if self.shape.layout.tiles else None
+        return self.shape if has_tiles(self.shape) else None
+
+    @property
+    def bytes_at_peak(self) -> tuple[int, int]:
+        """Bytes with and without padding of the value that is held at the peak, if the buffer is in use there."""
+        return self.other_at_peak or (self.bytes, self.unpadded_bytes)
 
     @property
     def wasted_bytes(self) -> int:
         """Bytes of padding at the program's peak."""
-        size, unpadded = self.other_at_peak or (self.bytes, self.unpadded_bytes)
+        size, unpadded = self.bytes_at_peak
         return size - unpadded if self.is_at_peak else 0
 
     def __str__(self) -> str:

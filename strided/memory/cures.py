@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from strided.errors import StridedError
 from strided.layout import Shape
-from strided.memory.buffers import Buffer, Cure
+from strided.memory.buffers import Buffer, Cure, has_tiles
 from strided.memory.report import MemoryReport
 from strided.tpu.default_layout import COLUMNS, default_layout
 
@@ -26,7 +26,6 @@ _LEAST_SHARE, _MOST_BUFFERS = 1 / 1000, 100
 _MAX_RANK = 7
 
 _NARROWER = {"f64": "f32", "f32": "bf16", "c128": "c64", "s64": "s32", "u64": "u32"}
-_DTYPES = {"f32": "float32", "bf16": "bfloat16", "c64": "complex64", "s32": "int32", "u32": "uint32"}
 
 
 class Candidate(NamedTuple):
@@ -83,7 +82,7 @@ def candidates(shape: Shape, kind: str, generation: str) -> tuple[Candidate, ...
     )
     found = []
     for name, after, jax in proposed:
-        if after.layout is None or not after.layout.tiles:
+        if not has_tiles(after):
             try:
                 after = after.with_layout(default_layout(after, generation))
             except StridedError:
@@ -170,7 +169,7 @@ def _narrowings(shape: Shape, generation: str) -> Iterator[Candidate]:
     assert after.layout is not None
     assert shape.layout is not None
     if after.layout.minor_to_major == shape.layout.minor_to_major:
-        yield Candidate("dtype", after, f"x = x.astype(jnp.{_DTYPES[narrower]})  # half the precision or range")
+        yield Candidate("dtype", after, f"x = x.astype(jnp.{after.dtype.name})  # half the precision or range")
 
 
 def _sizes(dimensions: Sequence[int]) -> str:

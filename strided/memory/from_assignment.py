@@ -15,7 +15,7 @@ from strided.dumps.buffer_assignment.values import Allocation, Value
 from strided.errors import DumpError
 from strided.layout import Shape, TupleShape
 from strided.layout.tuples import unbuffered
-from strided.memory.buffers import Buffer, LiveRange, Source, unpadded_bytes_of, usage_of
+from strided.memory.buffers import Buffer, LiveRange, Source, peak_of, unpadded_bytes_of, usage_of
 from strided.memory.heap_trace import HeapTrace
 from strided.memory.liveness import Liveness
 from strided.memory.padding_bound import Slot, most_padding
@@ -41,11 +41,15 @@ class _Held(NamedTuple):
 
 
 class _Clock(NamedTuple):
-    """What tells live ranges: names of places, the ranges of values by id, and where that comes from."""
+    """What tells live ranges: names of places, the ranges of values by id, where that comes from.
+
+    `is_bound`: whether values may be in use for a shorter time.
+    """
 
     schedule: tuple[str, ...]
     ranges: dict[int, LiveRange]
     origin: str
+    is_bound: bool
 
 
 def report_from_assignment(
@@ -66,7 +70,6 @@ def report_from_assignment(
     notes = [_about_total(assignment, is_whole=is_whole or assignment.is_complete)]
     if apart:
         notes.append(f"{apart:,} bytes of the total are thread-local: the program does not hold them")
-    bounds: set[str] = set()
     usage: list[int] = []
     if clock is None:
         peak, peak_at, place = total - apart, None, None
@@ -74,12 +77,10 @@ def report_from_assignment(
         bounds = {"peak_bytes", "padding_bytes"}
     else:
         usage = _usage([slot for slot in held if not slot.allocation.is_thread_local], len(clock.schedule))
-        peak = max(usage, default=0)
-        place = usage.index(peak) if usage else None
+        peak, place = peak_of(usage)
         peak_at = None if place is None else clock.schedule[place]
         notes.append(f"live ranges and the peak come from {clock.origin}")
-        if clock.origin.startswith("the order"):
-            bounds = {"peak_bytes"}
+        bounds = {"peak_bytes"} if clock.is_bound else set()
     buffers = tuple(_buffer(slot, place, clock, instructions) for slot in held)
     if clock is None:
         slots = zip(held, buffers, strict=True)
@@ -118,7 +119,7 @@ def _clock(own: Sequence[Allocation], module: Module | None, traces: Sequence[He
     if len(heaps) == 1 and heaps[0].index in told:
         trace = told[heaps[0].index]
         if {value.id for value in heaps[0].values} <= trace.ranges.keys():
-            return _Clock(trace.schedule, trace.ranges, "the compiler's heap simulator trace")
+            return _Clock(trace.schedule, trace.ranges, "the compiler's heap simulator trace", is_bound=False)
     if module is None or not module.is_scheduled:
         return None
     try:
@@ -130,7 +131,7 @@ def _clock(own: Sequence[Allocation], module: Module | None, traces: Sequence[He
         for value in one.values:
             if (found := liveness.range_of(value.name, value.index)) is not None:
                 ranges[value.id] = found
-    return _Clock(liveness.schedule, ranges, "the order of the instructions")
+    return _Clock(liveness.schedule, ranges, "the order of the instructions", is_bound=True)
 
 
 def _is_heap(one: Allocation) -> bool:

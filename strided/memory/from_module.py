@@ -10,7 +10,7 @@ from strided.dumps.buffer_assignment.values import label_of
 from strided.errors import LayoutError, StridedError
 from strided.layout import UNBOUNDED, Shape
 from strided.layout.tuples import unbuffered
-from strided.memory.buffers import Buffer, LiveRange, has_tiles, usage_of
+from strided.memory.buffers import Buffer, LiveRange, has_tiles, peak_of, usage_of
 from strided.memory.forwarding import SAME_VALUE
 from strided.memory.liveness import Index, Liveness, Member
 from strided.memory.partitions import partitions_of
@@ -64,8 +64,7 @@ def report_from_module(
             unsized += islice(_unsized(members, space), 1)
     if module.is_scheduled:
         usage = usage_of(((one.live, one.best.size) for one in found), len(liveness.schedule))
-        peak = max(usage, default=0)
-        place = usage.index(peak) if usage else None
+        peak, place = peak_of(usage)
         buffers = [_buffer(one, one.live, _is_at(place, one.live), results) for one in found]
     else:
         usage, peak, place = [], sum(one.best.size for one in found), None

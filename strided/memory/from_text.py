@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from strided.errors import DumpError, StridedError
 from strided.layout import Shape, TupleShape
 from strided.layout.parser import parse
-from strided.layout.tuples import unbuffered
+from strided.layout.tuples import arrays_of
 from strided.memory.buffers import Buffer, Source, has_tiles, unpadded_bytes_of
 from strided.memory.explain_size import explanations
 from strided.memory.from_module import report_from_module
@@ -56,8 +56,7 @@ def report_from_text(
         report = _with_values_of(module, found, own, generation, notes)
         if report is not None:
             return report
-    is_told = found.has_tables and any(one.rows for one in found.spaces.values())
-    if own.total is None and not own.rows and not is_told:
+    if own.total is None and not own.rows and not (found.has_tables and found.has_rows):
         raise DumpError(f"the text says nothing about memory space {space}", path=path)
     stated = _stated(module)
     rows = own.rows[:_MOST_ROWS]
@@ -84,7 +83,7 @@ def report_from_text(
         if own.rows
         else total,
         capacity=None if own.capacity is None else own.capacity.bytes,
-        excess=_excess(own),
+        excess=own.excess_of(total),
         buffers=tuple(buffers),
         bounds=frozenset(bounds),
         rounded=_rounded(own),
@@ -96,7 +95,7 @@ def _with_values_of(
     module: Module, found: UsageText, own: Space, generation: str | None, notes: Sequence[str]
 ) -> MemoryReport | None:
     """The report of a text that lists no buffers: they are those of the module. None if it has none there either."""
-    if own.total is None or any(one.rows for one in found.spaces.values()):
+    if own.total is None or found.has_rows:
         return None
     total, rounded = own.total.bytes, _rounded(own)
     what = "the tables of the text cannot be read" if found.has_tables else "the text lists no buffers"
@@ -111,19 +110,10 @@ def _with_values_of(
         module=found.module or module.name,
         space_name=own.name,
         capacity=None if own.capacity is None else own.capacity.bytes,
-        excess=_excess(own),
+        excess=own.excess_of(total),
         rounded=rounded,
         notes=(*notes, *_of_totals(own), *_of_others(found, own), *report.notes),
     )
-
-
-def _excess(own: Space) -> int | None:
-    """By how many bytes the total is too much: as the text says, or as its figures do."""
-    if own.excess is not None:
-        return own.excess.bytes
-    if own.capacity is None or own.total is None:
-        return None
-    return max(0, own.total.bytes - own.capacity.bytes)
 
 
 def _rounded(own: Space) -> frozenset[str]:
@@ -153,7 +143,7 @@ def _of_rows(found: UsageText, own: Space) -> Iterator[str]:
     """What is to be known of the rows, or of where they are missing."""
     if own.rows:
         yield "the text has no live ranges: the peak is at most the total, and padding at most what fits side by side"
-    elif any(one.rows for one in found.spaces.values()):
+    elif found.has_rows:
         yield "the text lists no buffers of this memory space"
     elif found.has_tables:
         yield "the tables of the text cannot be read: its lines begin in ways that are not understood"
@@ -189,12 +179,9 @@ def _stated(module: Module | None) -> Mapping[str, list[_Stated]]:
     """The values of a module by their shapes without layouts."""
     found: dict[str, list[_Stated]] = defaultdict(list)
     for instruction in () if module is None else module.instructions:
-        shape = instruction.shape
-        leaves = shape.leaves() if isinstance(shape, TupleShape) else [((), shape)]
-        for _, leaf in leaves:
-            leaf = unbuffered(leaf)
-            if isinstance(leaf, Shape) and has_tiles(leaf):
-                found[leaf.text(layout=False)].append(_Stated(leaf, instruction))
+        for array in arrays_of(instruction.shape):
+            if has_tiles(array):
+                found[array.text(layout=False)].append(_Stated(array, instruction))
     return found
 
 

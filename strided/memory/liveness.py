@@ -11,11 +11,11 @@ use until it is done: nothing tells when, in between, it is taken last.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
-from strided.errors import UnsupportedError
+from strided.dumps.hlo.text_header import aliases
+from strided.errors import DumpError, UnsupportedError
 from strided.layout import AnyShape, TupleShape
 from strided.layout.tuples import subshape
 from strided.memory.buffers import LiveRange
@@ -23,7 +23,8 @@ from strided.memory.forwarding import CONTROL_FLOW, SAME_VALUE, begun_by, result
 
 if TYPE_CHECKING:
     from strided.dumps.hlo import Instruction, Module
-    from strided.dumps.hlo.instruction import ComputationLike
+    from strided.dumps.hlo.computation import Computation
+    from strided.dumps.hlo.header import Alias
 
 Index: TypeAlias = tuple[int, ...]
 #: An instruction, and the number of the call in which it runs: 0 for those of the entry.
@@ -41,8 +42,6 @@ _NAMING = _SAME | {"tuple", "get-tuple-element"}
 _IN_PLACE = frozenset(("dynamic-update-slice", "scatter"))
 #: Instructions that may give an operand's value again.
 _JOINING = _NAMING | CONTROL_FLOW | _IN_PLACE | {"fusion", "custom-call", "send"}
-
-_ALIASED = re.compile(r"\{([\d, ]*)\}: *\((\d{1,9}), *\{([\d, ]*)\}")
 
 #: More values, and tuples in tuples, than a real program has: a hostile one may nest them.
 _MAX_VALUES, _MAX_LEVELS = 10_000_000, 500
@@ -174,9 +173,9 @@ class Liveness:
             if self._has_copies:
                 self._join_each(run, operands)
         elif opcode in ("fusion", "custom-call"):
-            for output, number, index in _ALIASED.findall(i.attributes.get("output_to_operand_aliasing", "")):
-                for operand in operands[int(number) : int(number) + 1]:
-                    self._join(self._at(run, _index(output)), self._at(operand, _index(index)))
+            for alias in _operand_aliases(i):
+                for operand in operands[alias.parameter_number : alias.parameter_number + 1]:
+                    self._join(self._at(run, alias.output_index), self._at(operand, alias.parameter_index))
         if opcode.endswith("-start"):
             self._join_start(run, operands)
 
@@ -207,13 +206,13 @@ class Liveness:
                 else:
                     self._join_kept(run, first, computation)
 
-    def _called(self, run: Run) -> Iterator[tuple[int, int, ComputationLike]]:
+    def _called(self, run: Run) -> Iterator[tuple[int, int, Computation]]:
         """The computations that an instruction calls: which of them it is, the number of the call, and itself."""
         for n, computation in enumerate(run[1].called_computations):
             if (inside := self._calls.get((*run, n))) is not None:
                 yield n, inside, computation
 
-    def _join_kept(self, run: Run, first: Run, body: ComputationLike) -> None:
+    def _join_kept(self, run: Run, first: Run, body: Computation) -> None:
         """Join what a loop leaves alone with what it begins with."""
         root, result = body.root, result_part(run[1])
         if root.opcode == "parameter":
@@ -320,6 +319,15 @@ class Liveness:
         return LiveRange(start, stop)
 
 
+def _operand_aliases(instruction: Instruction) -> tuple[Alias, ...]:
+    """Which parts of the result have the memory of which operands; none if a damaged text does not say it."""
+    text = instruction.attributes.get("output_to_operand_aliasing")
+    try:
+        return () if text is None else aliases(text)
+    except DumpError:
+        return ()
+
+
 def _uses(user: Instruction, index: Index) -> bool:
     """Whether an instruction uses that part of its operand, and does not only name it again.
 
@@ -375,7 +383,3 @@ def _nodes(shape: AnyShape) -> Iterator[tuple[Index, AnyShape]]:
             if len(index) == _MAX_LEVELS:
                 raise UnsupportedError(f"tuples in tuples, more than {_MAX_LEVELS} levels of them")
             todo += [((*index, n), part) for n, part in enumerate(one)]
-
-
-def _index(text: str) -> Index:
-    return tuple(int(n[:9]) for n in re.findall(r"\d+", text))

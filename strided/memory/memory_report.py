@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, SupportsIndex, TypeVar
 
 from strided.dumps.buffer_assignment.assignment import BufferAssignment, read_allocations
 from strided.dumps.buffer_assignment.compiled import Compiled, device_bytes_of, hlo_proto_of, is_compiled
@@ -39,6 +39,7 @@ from strided.memory.generation import generation_of
 from strided.memory.heap_trace import HeapTrace, read_traces
 from strided.memory.report import MemoryReport
 from strided.memory.usage_text import SPACES, UsageText, is_of_runtime, read_usage_text, usage_in
+from strided.runtime.argument_checks import whole
 from strided.tpu.default_layout import check_generation
 
 _Part = TypeVar("_Part")
@@ -64,7 +65,7 @@ _OF_COMPILED = (
 class Material:
     """What is known of one program, from one file or several; of a text with several modules, from that at `index`."""
 
-    def __init__(self, index: int | None = None) -> None:
+    def __init__(self, index: SupportsIndex | None = None) -> None:
         self.index = index
         self.module: Module | None = None
         self.module_before: Module | None = None
@@ -293,7 +294,7 @@ def _agree(assignment: BufferAssignment, text: UsageText | None, space: int) -> 
 
 
 def memory_report(
-    source: Any, *, generation: str | None = None, space: int | str = 0, index: int | None = None
+    source: Any, *, generation: str | None = None, space: int | str = 0, index: SupportsIndex | None = None
 ) -> MemoryReport:
     """Where a program's memory goes: its buffers, their padding, who made them, and what takes less.
 
@@ -346,7 +347,8 @@ def memory_report(
     x f32[1000,2]{1,0:T(8,128)} 64 x layout
     y f32[1000,2]{1,0:T(8,128)} 64 x layout
     """
-    return report_of(material_of(source, index), generation=generation, space=space)
+    number = None if index is None else whole(index, "index")
+    return report_of(material_of(source, number), generation=generation, space=space)
 
 
 def material_of(source: Any, index: int | None = None) -> Material:
@@ -425,6 +427,6 @@ def _with_limits(report: MemoryReport, text: UsageText) -> MemoryReport:
     own = text.spaces.get(report.space)
     if own is None or own.capacity is None:
         return report
-    excess = own.excess.bytes if own.excess else max(0, report.total_bytes - own.capacity.bytes)
+    excess = own.excess_of(report.total_bytes)
     rounded = {"capacity", "excess"} if own.capacity.is_rounded else set()
     return replace(report, capacity=own.capacity.bytes, excess=excess, rounded=report.rounded | rounded)

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 #: Cures shown of one buffer. Of those that save about as much, what changes a program least comes first.
 _CURES, _ABOUT = 3, 0.9
 _EASE = ("layout", "vectorize", "transpose", "split", "merge", "pad-to", "dtype")
+#: Buffers in the table of a notebook.
+_HTML_BUFFERS = 20
 #: The longest text of a shape that is shown whole.
 _SHAPE = 160
 
@@ -97,9 +99,9 @@ def _first_cures(b: Buffer) -> list[Cure]:
     return sorted(b.cures, key=lambda cure: (is_less[id(cure)], _EASE.index(cure.kind)))[:_CURES]
 
 
-def report_html(report: MemoryReport, *, top: int = 20) -> str:
+def report_html(report: MemoryReport) -> str:
     """The figures, the pictures, and a table of the first buffers."""
-    return card("MemoryReport", report.module, *report_parts(report, top=top))
+    return card("MemoryReport", report.module, *report_parts(report, top=_HTML_BUFFERS))
 
 
 def report_parts(report: MemoryReport, *, top: int) -> tuple[list[tuple[str, object]], list[Section]]:

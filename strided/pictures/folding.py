@@ -16,6 +16,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from strided.wording import range_key
+
 Counts = npt.NDArray[np.int64]
 
 #: The edges of smaller tiles would hide what lies in them.
@@ -92,15 +94,14 @@ class Folding:
         >>> largest.tolist()
         [[0.0, 1.0, 3.0], [0.0, 5.0, 7.0]]
         """
-        missing = len(self.shape) - len(box)
-        box = (*(slice(0, 1) for _ in range(missing)), *box)
-        values = values.reshape((1,) * missing + values.shape)
+        box = self._whole(box)
+        values = values.reshape((1,) * (len(box) - values.ndim) + values.shape)
         if not values.size:
             return
         found = _reduced(ufunc, values, -1, box[-1], self.width, into.dtype)
         found = ufunc.reduce(found, axis=tuple(range(self.split + 1, len(self.shape) - 1)))
         found = _reduced(ufunc, found, self.split, box[self.split], self.height, into.dtype)
-        target = (*box[: self.split], _cells_of(box[self.split], self.height), _cells_of(box[-1], self.width))
+        target = self._cells_under(box)
         into[target] = ufunc(into[target], found)
 
     def add_all(self, counts: Counts, box: Sequence[slice]) -> None:
@@ -112,11 +113,18 @@ class Folding:
         >>> counts.tolist()
         [[0, 1, 2], [0, 1, 2]]
         """
-        box = (*(slice(0, 1) for _ in range(len(self.shape) - len(box))), *box)
+        box = self._whole(box)
         rows, columns = _overlaps(box[self.split], self.height), _overlaps(box[-1], self.width)
         inner = math.prod(s.stop - s.start for s in box[self.split + 1 : -1])
-        target = [*box[: self.split], _cells_of(box[self.split], self.height), _cells_of(box[-1], self.width)]
-        counts[tuple(target)] += rows[:, None] * columns * inner
+        counts[self._cells_under(box)] += rows[:, None] * columns * inner
+
+    def _whole(self, box: Sequence[slice]) -> tuple[slice, ...]:
+        """A block with the dimensions of size 1 that were put in front of the array's."""
+        return (*(slice(0, 1) for _ in range(len(self.shape) - len(box))), *box)
+
+    def _cells_under(self, box: tuple[slice, ...]) -> tuple[slice, ...]:
+        """The cells that a block has elements in."""
+        return (*box[: self.split], _cells_of(box[self.split], self.height), _cells_of(box[-1], self.width))
 
     def row_labels(self) -> list[str]:
         """The indices of each row, as NumPy writes them."""
@@ -125,11 +133,11 @@ class Folding:
         inner = [":" if n > 1 else "0" for n in self.shape[self.split + 1 : -1]]
         ranges = [*_ranges(self.shape[self.split], self.height)]
         outer = itertools.product(*(map(str, range(n)) for n in self.shape[: self.split]))
-        return [",".join([*before, _text(*each), *inner]) for before in outer for each in ranges]
+        return [",".join([*before, range_key(*each), *inner]) for before in outer for each in ranges]
 
     def column_labels(self) -> list[str]:
         """The indices of each column, as NumPy writes them."""
-        return [_text(*each) for each in _ranges(self.shape[-1], self.width)]
+        return [range_key(*each) for each in _ranges(self.shape[-1], self.width)]
 
     def tile_rows(self) -> int:
         """Rows of a tile; 0 if there are too few to show its edges."""
@@ -240,7 +248,3 @@ def _cells_of(block: slice, size: int) -> slice:
 def _ranges(size: int, step: int) -> Iterator[tuple[int, int]]:
     for start in range(0, size, step):
         yield start, min(size, start + step)
-
-
-def _text(start: int, stop: int) -> str:
-    return str(start) if stop == start + 1 else f"{start}:{stop}"

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import TypeGuard
 
 import numpy as np
 import numpy.typing as npt
 
 from strided.layout import Shape
-from strided.layout.sizes import padded_dimensions, tile_of
+from strided.layout.sizes import has_addresses, padded_dimensions, tile_of
 
 #: A gap in `Axis.places`: the indices between its neighbours are not shown.
 GAP = -1
@@ -54,6 +55,16 @@ class Grid:
     columns: Axis
     offsets: npt.NDArray[np.int64]
     fixed: tuple[int, ...]
+
+
+def has_cells(shape: object) -> TypeGuard[Shape]:
+    """Whether there is something to draw: an array with dimensions and elements, which have addresses.
+
+    >>> from strided import parse
+    >>> [has_cells(parse(text)) for text in ("f32[3,5]", "f32[]", "f32[0,5]", "f32[?,5]", "(f32[3], f32[5])")]
+    [True, False, False, False, False]
+    """
+    return isinstance(shape, Shape) and shape.rank > 0 and has_addresses(shape) and shape.size > 0
 
 
 def grid(shape: Shape, max_rows: int, max_columns: int) -> Grid:

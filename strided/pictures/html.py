@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from html import escape
 
 from strided.escape import visible
-from strided.layout import Shape
-from strided.layout.sizes import has_addresses
+from strided.pictures.grid import has_cells
 from strided.pictures.svg import svg
 from strided.pictures.svg_elements import ALONE
 
@@ -59,14 +58,14 @@ def card(title: str, about: str, rows: Iterable[tuple[str, object]] = (), sectio
     >>> "<th>padding</th><td>37.5%</td>" in card("Shape", "f32[3,5]", [("padding", "37.5%")])
     True
     """
-    cells = "".join(f"<tr><th>{_text(name)}</th><td>{_text(value)}</td></tr>" for name, value in rows)
+    cells = "".join(f"<tr><th>{escaped(name)}</th><td>{escaped(value)}</td></tr>" for name, value in rows)
     folded = "".join(
-        f"<details{_OPEN * part.is_open}><summary>{_text(part.title)}</summary>{part.content}</details>"
+        f"<details{_OPEN * part.is_open}><summary>{escaped(part.title)}</summary>{part.content}</details>"
         for part in sections
     )
     return (
         f"<div class='strided-value'><style>{_STYLE}</style>"
-        f"<div><b>{_text(title)}</b> <code>{_text(about)}</code></div>"
+        f"<div><b>{escaped(title)}</b> <code>{escaped(about)}</code></div>"
         f"{f'<table>{cells}</table>' if cells else ''}{folded}</div>"
     )
 
@@ -77,10 +76,19 @@ def table(heads: Sequence[str], rows: Iterable[Sequence[object]], more: int = 0)
     >>> "<td class='strided-number'>1,200</td>" in table(("name", "bytes"), [("p", 1200)])
     True
     """
-    head = "".join(f"<th>{_text(name)}</th>" for name in heads)
+    head = "".join(f"<th>{escaped(name)}</th>" for name in heads)
     body = "".join(f"<tr>{''.join(map(_cell, row))}</tr>" for row in rows)
     rest = f"<tr><td colspan='{len(heads)}'>... and {more:,} more</td></tr>" if more else ""
     return f"<div class='strided-scroll'><table><thead><tr>{head}</tr></thead><tbody>{body}{rest}</tbody></table></div>"
+
+
+def escaped(value: object) -> str:
+    r"""A value as text of a page, whatever stands in it.
+
+    >>> escaped("a<b"), escaped("a\x00")
+    ('a&lt;b', 'a\\x00')
+    """
+    return escape(visible(str(value)))
 
 
 def preformatted(text: str) -> str:
@@ -95,18 +103,10 @@ def picture(svg: str) -> str:
 
 def layout_section(shape: object, title: str = "layout") -> list[Section]:
     """The picture of a layout, folded; nothing for what has none."""
-    if not isinstance(shape, Shape) or shape.layout is None or not shape.rank or not has_addresses(shape):
-        return []
-    if not shape.size:
-        return []
-    return [Section(title, picture(svg(shape, max_rows=9, max_columns=12, memory=16)))]
+    return [Section(title, picture(svg(shape, max_rows=9, max_columns=12, memory=16)))] if has_cells(shape) else []
 
 
 def _cell(value: object) -> str:
     if isinstance(value, int) and not isinstance(value, bool):
         return f"<td class='strided-number'>{value:,}</td>"
-    return f"<td>{_text(value)}</td>"
-
-
-def _text(value: object) -> str:
-    return escape(visible(str(value)))
+    return f"<td>{escaped(value)}</td>"

@@ -6,17 +6,19 @@ Lines are the edges of tiles.
 
 from __future__ import annotations
 
-from strided.layout import UNBOUNDED, AnyShape, Shape
+from typing import SupportsIndex
+
+from strided.layout import AnyShape, Shape
 from strided.layout.parser import any_shape, array_shape
-from strided.layout.sizes import has_addresses, sizes
-from strided.pictures.grid import ELISION, GAP, Axis, Grid, grid
+from strided.layout.sizes import sizes
+from strided.pictures.grid import ELISION, GAP, Axis, Grid, grid, has_cells
 from strided.runtime.argument_checks import whole
 from strided.wording import wrapped
 
 PADDING = "·"
 
 
-def picture(shape: Shape | str, *, width: int = 80, max_rows: int = 12) -> str:
+def picture(shape: Shape | str, *, width: SupportsIndex = 80, max_rows: SupportsIndex = 12) -> str:
     """A picture of a layout: the offsets of the elements, as text.
 
     Parameters
@@ -56,10 +58,11 @@ def picture(shape: Shape | str, *, width: int = 80, max_rows: int = 12) -> str:
         columns -= 1
 
 
-def captioned_picture(shape: AnyShape | str, *, width: int = 80, max_rows: int = 12) -> str:
+def captioned_picture(shape: AnyShape | str, *, width: SupportsIndex = 80, max_rows: SupportsIndex = 12) -> str:
     """A picture with a caption; empty for a tuple, a scalar, or a shape without elements or addresses.
 
-    Parameters as for `picture`; `max_rows` does not count the caption.
+    Parameters as for `picture`; `max_rows` does not count the caption. NotationError for text that is no shape,
+    LayoutError for a layout alone.
 
     >>> print(captioned_picture("s8[2,3,2]{0,2,1}", width=70))
     offsets of the elements; rows are dimension 0, columns 2; at 0 in 1
@@ -68,9 +71,7 @@ def captioned_picture(shape: AnyShape | str, *, width: int = 80, max_rows: int =
     1  1 3
     """
     shape = any_shape(shape)
-    if not isinstance(shape, Shape) or shape.layout is None or not shape.rank or UNBOUNDED in shape.dimensions:
-        return ""
-    if not shape.size or not has_addresses(shape):
+    if not has_cells(shape):
         return ""
     cells = grid(shape, 3, 3)
     caption = "offsets of the elements"

@@ -7,6 +7,8 @@ of the buffer in memory order. Each slot shows the index of its element.
 
 from __future__ import annotations
 
+from typing import SupportsIndex
+
 from strided.layout import Shape
 from strided.layout.parser import array_shape
 from strided.pictures.grid import ELISION, GAP, Axis, Grid, grid
@@ -21,7 +23,9 @@ _STRIP_WIDTH = 1200
 _CAPTION = "memory, and the index that lies in each slot"
 
 
-def svg(shape: Shape | str, *, max_rows: int = 12, max_columns: int = 16, memory: int = 32) -> str:
+def svg(
+    shape: Shape | str, *, max_rows: SupportsIndex = 12, max_columns: SupportsIndex = 16, memory: SupportsIndex = 32
+) -> str:
     """The picture of a layout, as SVG text.
 
     Parameters

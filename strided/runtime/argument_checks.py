@@ -7,17 +7,20 @@ from collections.abc import Iterable
 from typing import Any
 
 
-def whole(value: Any, name: str) -> int:
-    """An argument that must be an integer, Python's or NumPy's, as an int.
+def whole(value: Any, name: str, least: int | None = None) -> int:
+    """An argument that must be an integer, Python's or NumPy's, as an int; ValueError if it is less than `least`.
 
     >>> whole(2.0, "width")
     Traceback (most recent call last):
     TypeError: width must be an integer, not float
     """
     try:
-        return operator.index(value)
+        number = operator.index(value)
     except TypeError:
         raise TypeError(f"{name} must be an integer, not {type(value).__name__}") from None
+    if least is not None and number < least:
+        raise ValueError(f"{name} must be {least} or more, not {number}")
+    return number
 
 
 def string(value: Any, name: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, SupportsIndex
 
 from strided.diagnosis.difference.compare import compared
 from strided.diagnosis.difference.operands import operand_of
@@ -17,7 +17,7 @@ def assert_layout_equal(
     atol: float = 0,
     max_ulp: int | None = None,
     equal_nan: bool = True,
-    limit: int = 10,
+    limit: SupportsIndex = 10,
     err_msg: str = "",
     verbose: bool = True,
 ) -> None:
@@ -38,6 +38,8 @@ def assert_layout_equal(
     ------
     AssertionError
         Elements differ, or the shapes do.
+    OSError, StridedError, TypeError, ValueError
+        As for `strided.diff`.
 
     Examples
     --------

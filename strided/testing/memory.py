@@ -38,8 +38,10 @@ def assert_memory(
         Names the buffers, who made them, and what would take less.
     ValueError
         Neither limit is given, or one is negative or not a number.
+    OSError, UnsupportedError
+        As for `strided.memory_report`.
     DumpError
-        `max_expansion` is given, and a text tells how much memory is in use but lists no buffers.
+        As there; `max_expansion` is given, and a text tells how much memory is in use but lists no buffers.
 
     Examples
     --------

@@ -521,3 +521,33 @@ def test_diagonals_of_views_with_steps(layout: str, steps: tuple[int, int]) -> N
         for offset in (0, 1, 8, -8):
             same_values(view.diagonal(offset), x.diagonal(offset))
             same_values(view.diagonal(offset)[1::2], x.diagonal(offset)[1::2])
+
+
+@pytest.mark.parametrize(
+    "operation",
+    [
+        lambda x: x[1:],
+        lambda x: x[1],
+        lambda x: x[:, ::2],
+        lambda x: x[:, :1],
+        lambda x: x.reshape(-1),
+        lambda x: np.broadcast_to(x, (2, 3, 4)),
+        lambda x: np.zeros((4, 3)).T,
+        lambda x: np.int8(0),
+        lambda x: 1,
+    ],
+    ids=range(9),
+)
+def test_what_moves_more_than_axes_is_refused(operation: Any) -> None:
+    a = sd.LayoutArray.from_numpy(np.arange(12.0).reshape(3, 4), "{1,0:T(2,4)}")
+    with pytest.raises(ValueError, match="rearranged takes what moves, flips, adds or drops axes"):
+        a.rearranged(operation)
+
+
+def test_axes_are_rearranged() -> None:
+    values = np.arange(12.0).reshape(3, 1, 4)
+    a = sd.LayoutArray.from_numpy(values, "{2,1,0:T(2,4)}")
+    for operation in (np.rot90, np.squeeze, np.flip, np.transpose, lambda x: x[:, 0, None, ::-1], lambda x: x):
+        np.testing.assert_array_equal(a.rearranged(operation), operation(values))
+    assert sd.LayoutArray(b"", "f32[0,3]").rearranged(np.flip).shape == (0, 3)
+    assert sd.LayoutArray(bytes(4), "f32[]").rearranged(np.atleast_2d).shape == (1, 1)

@@ -329,3 +329,25 @@ def test_a_file_of_a_dump_is_read_where_its_path_says(folder, tmp_path, monkeypa
     other = tmp_path / "other.hlo"
     other.write_text("HloModule other\n\nENTRY e {\n  ROOT a = f32[] parameter(0)\n}\n")
     assert dataclasses.replace(file, path=other).read().name == "other"
+
+
+def test_mappings_of_arrays_are_equal_to_themselves_alone(dump: Dump, folder: Path) -> None:
+    arrays = dump.program(LOOP).arrays
+    for one, other in ((dump, open_dump(folder)), (arrays, open_dump(folder).program(LOOP).arrays)):
+        assert [one, other].index(one) == 0
+        assert [one, other].index(other) == 1
+        assert one not in ({}, 5)
+        assert len({one, other}) == 2
+
+
+def test_the_arrays_of_runs_are_named_in_a_repr(dump: Dump) -> None:
+    arrays = dump.program(LOOP).arrays
+    assert repr(arrays).startswith(f"<RunArrays: {len(arrays)} arrays: {next(iter(arrays))}, ")
+
+
+def test_an_empty_name_is_no_folder(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+    monkeypatch.chdir(folder)
+    for name in ("", b""):
+        with pytest.raises(FileNotFoundError):
+            open_dump(name)  # type: ignore[arg-type]
+    assert len(open_dump(".").programs) == 3

@@ -509,6 +509,8 @@ def test_reports_are_safe_and_complete():
     report = found.report(1)
     assert report.startswith("m: 2 copies only to change a layout, 524,288 bytes, 66.7% of what the program moves\n")
     assert report.endswith("1 more copy: 262,144 bytes")
+    assert repr(found) == "<LayoutCopies of m: 2 copies>"
+    assert repr(found[0]).startswith(f"<LayoutCopy c: {ROW} -> {COLUMN}, 262,144 bytes (33.3%)")
     assert "\033" not in str(found) + found._repr_html_()
     assert "<i>" not in found._repr_html_() + found[0]._repr_html_()
     assert json.loads(json.dumps(found.to_dict()))["copies"][0]["cause"]["kind"] == "parameter"

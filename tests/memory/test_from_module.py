@@ -301,6 +301,31 @@ def test_several_updates_in_place_at_once_take_no_more_memory() -> None:
     }
 
 
+ALIASING = """HloModule f, is_scheduled=true
+
+ENTRY e {
+  x = f32[256]{0} parameter(0)
+  y = f32[256]{0} negate(x)
+  c = (f32[256]{0}, f32[256]{0}) custom-call(x, y), custom_call_target="g"ALIASES
+  ROOT z = f32[256]{0} get-tuple-element(c), index=1
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("aliases", "arrays"),
+    [
+        ("", 4),
+        (", output_to_operand_aliasing={{0}: (0, {})}", 3),
+        (", output_to_operand_aliasing={{0}: (0, {}), {1}: (1, {})}", 2),
+        (", output_to_operand_aliasing={{1}: (7, {})}", 4),  # an operand that is not there
+        (", output_to_operand_aliasing={{1}: (1, ?)}", 4),  # damaged
+    ],
+)
+def test_results_in_the_memory_of_operands_take_no_more(aliases: str, arrays: int) -> None:
+    assert sd.memory_report(ALIASING.replace("ALIASES", aliases)).peak_bytes == 1024 * arrays
+
+
 def test_the_table_of_a_tuple_is_in_use_until_its_last_element_is_taken() -> None:
     """Who takes an element looks it up there: the live ranges that compilers dump count it so."""
     array = "f32[8,128]{1,0:T(8,128)}"

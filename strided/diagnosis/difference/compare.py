@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, SupportsIndex
 
 from strided.diagnosis.difference.causes.find import causes_of
 from strided.diagnosis.difference.operands import Operand, operand_of
@@ -30,7 +30,7 @@ def diff(
     atol: float = 0,
     max_ulp: int | None = None,
     equal_nan: bool = True,
-    limit: int = 10,
+    limit: SupportsIndex = 10,
     progress: Progress | None = None,
 ) -> Difference:
     """Where two arrays differ, by how much, and what the mismatches have in common.
@@ -70,6 +70,8 @@ def diff(
         `strided.diagnosis.difference.diff_dumps` compares two of them.
     DumpError
         A shard is missing.
+    OSError
+        A file cannot be opened.
 
     Examples
     --------
@@ -89,13 +91,13 @@ def diff(
     return compared(operand_of(a, "a"), operand_of(b, "b"), tolerance, limit, progress)
 
 
-def compared(a: Operand, b: Operand, tolerance: Tolerance, limit: int, progress: Progress | None = None) -> Difference:
+def compared(
+    a: Operand, b: Operand, tolerance: Tolerance, limit: SupportsIndex, progress: Progress | None = None
+) -> Difference:
     """The difference of two operands."""
     if a.shape != b.shape:
         raise ValueError(f"the shapes differ: a is {list(a.shape)}, b is {list(b.shape)}")
-    limit = whole(limit, "limit")
-    if limit < 0:
-        raise ValueError(f"limit must be 0 or more, not {limit}")
+    limit = whole(limit, "limit", 0)
     tally = scan(a, b, tolerance, limit=limit, progress=progress)
     has_ulps = is_float(a.dtype) or is_float(b.dtype)
     listed = _mismatches(a, b, tally)

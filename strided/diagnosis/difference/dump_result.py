@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, SupportsIndex
 
 from strided.diagnosis.difference.result import Difference
 from strided.escape import visible
@@ -118,7 +118,7 @@ class DumpDifference:
             "unread": list(self.unread),
         }
 
-    def text(self, width: int = 80) -> str:
+    def text(self, width: SupportsIndex = 80) -> str:
         """The report, at most `width` columns wide; what differs first is shown with its map."""
         width = whole(width, "width")
         lines = []

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, SupportsIndex
 
 from strided.arrays.layout_array import LayoutArray
 from strided.diagnosis.difference.compare import compared
 from strided.diagnosis.difference.dump_result import DumpDifference, ValueDifference
 from strided.diagnosis.difference.modules import how_modules_differ
 from strided.diagnosis.difference.operands import operand_of
+from strided.diagnosis.difference.result import Difference
 from strided.diagnosis.difference.values import Tolerance
 from strided.dumps.directory.dump import Dump
 from strided.dumps.directory.programs import Program
@@ -27,7 +28,7 @@ def diff_dumps(
     atol: float = 0,
     max_ulp: int | None = None,
     equal_nan: bool = True,
-    limit: int = 10,
+    limit: SupportsIndex = 10,
     progress: Callable[[str], object] | None = None,
 ) -> DumpDifference:
     """Where two dump folders of `strided.open_dump` differ: modules, then arguments and results by name.
@@ -126,7 +127,12 @@ def _in_order(program: Program) -> dict[str, str]:
 
 
 def _compared(
-    name: str, value: str, instruction: str, programs: tuple[Program, Program], tolerance: Tolerance, limit: int
+    name: str,
+    value: str,
+    instruction: str,
+    programs: tuple[Program, Program],
+    tolerance: Tolerance,
+    limit: SupportsIndex,
 ) -> Iterator[ValueDifference]:
     """The differences of one value: of each of its arrays, if it is a tuple."""
     files = _file_of(programs[0], value), _file_of(programs[1], value)
@@ -136,23 +142,23 @@ def _compared(
         yield ValueDifference(name, instruction, None, str(error), files)
         return
     for part in arrays[0] | arrays[1]:
-        found, problem = None, ""
         if part not in arrays[0] or part not in arrays[1]:
-            problem = f"only in {'a' if part in arrays[0] else 'b'}"
-        else:
-            x, y = arrays[0][part], arrays[1][part]
-            if not (isinstance(x, LayoutArray) and isinstance(y, LayoutArray)):
-                if type(x) is type(y):
-                    continue  # tokens hold nothing
-                problem = f"{type(x).__name__} in a, {type(y).__name__} in b"
-            elif x.shape != y.shape:
-                problem = f"{x.spec} in a, {y.spec} in b"
-            else:
-                try:
-                    found = compared(operand_of(x, "a"), operand_of(y, "b"), tolerance, limit)
-                except (StridedError, OSError) as error:  # a file that is gone or shorter by now
-                    problem = str(error)
-        yield ValueDifference(part, instruction, found, problem, files)
+            yield ValueDifference(part, instruction, None, f"only in {'a' if part in arrays[0] else 'b'}", files)
+        elif (found := _difference_or_why(arrays[0][part], arrays[1][part], tolerance, limit)) is not None:
+            problem = found if isinstance(found, str) else ""
+            yield ValueDifference(part, instruction, None if isinstance(found, str) else found, problem, files)
+
+
+def _difference_or_why(x: Any, y: Any, tolerance: Tolerance, limit: SupportsIndex) -> Difference | str | None:
+    """The difference of two values, or why they cannot be compared; None for two tokens, which hold nothing."""
+    if not (isinstance(x, LayoutArray) and isinstance(y, LayoutArray)):
+        return None if type(x) is type(y) else f"{type(x).__name__} in a, {type(y).__name__} in b"
+    if x.shape != y.shape:
+        return f"{x.spec} in a, {y.spec} in b"
+    try:
+        return compared(operand_of(x, "a"), operand_of(y, "b"), tolerance, limit)
+    except (StridedError, OSError) as error:  # a file that is gone or shorter by now
+        return str(error)
 
 
 def _flat(name: str, value: Any) -> Iterator[tuple[str, Any]]:

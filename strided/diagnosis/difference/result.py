@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, SupportsIndex
 
 import numpy as np
 
@@ -162,7 +162,7 @@ class Difference:
             "patterns": [asdict(each) for each in self.patterns],
         }
 
-    def text(self, width: int = 80, *, map_rows: int = 16) -> str:
+    def text(self, width: SupportsIndex = 80, *, map_rows: SupportsIndex = 16) -> str:
         """The report, at most `width` columns wide, with a map of at most `map_rows` rows; none if that is 0."""
         width, map_rows = whole(width, "width"), whole(map_rows, "map_rows")
         lines = [*self._paragraphs(width)]

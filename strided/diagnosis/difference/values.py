@@ -44,7 +44,7 @@ class Tolerance:
     def __post_init__(self) -> None:
         for name in ("rtol", "atol", "max_ulp"):
             value = getattr(self, name)
-            if value is not None and not number(value, name) >= 0:  # NaN
+            if (value is not None or name != "max_ulp") and not number(value, name) >= 0:  # NaN
                 raise ValueError(f"{name} must be 0 or more, not {value!r}")
 
     def __str__(self) -> str:

@@ -15,14 +15,12 @@ from typing import Any, BinaryIO
 import numpy as np
 import numpy.typing as npt
 
+from strided.diagnosis.bit_patterns import FIBONACCI
 from strided.runtime.aliases import Table
 
 #: Bytes of a block, those of the next one that it also holds, for elements across its end, and blocks that are kept, as
 #: a power of two: 34 MB. Larger blocks are fewer, but fewer of them are kept.
 _BLOCK, _OVERLAP, _PLACES = 512, 16, 16
-#: An odd number that spreads neighbours, and the steps of layouts, over all places: D. E. Knuth, The Art of Computer
-#: Programming, volume 3, section 6.4, multiplicative hashing by the golden ratio.
-_SPREAD = np.uint64(0x9E3779B97F4A7C15)
 #: The flag with which a read fails that would have to wait for the disk; Linux has it.
 _NOT_WAITING: int | None = getattr(os, "RWF_NOWAIT", None)
 
@@ -49,7 +47,8 @@ class FileBlocks:
     def taken(self, start: int, dtype: np.dtype[Any], at: Table) -> npt.NDArray[Any]:
         """Items of a type of at most 16 bytes, counted from a byte on."""
         number, within = np.divmod(start + np.asarray(at, np.int64) * dtype.itemsize, _BLOCK)
-        place = (number.astype(np.uint64) * _SPREAD >> np.uint64(64 - self.places)).astype(np.int64)
+        # Neighbours, and the steps of layouts, are spread over all places.
+        place = (number.astype(np.uint64) * FIBONACCI >> np.uint64(64 - self.places)).astype(np.int64)
         is_kept = self.numbers[place] == number
         found = _cut(self.kept, place, within, dtype.itemsize)
         if not is_kept.all():

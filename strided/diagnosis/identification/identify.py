@@ -127,9 +127,7 @@ def identify(
     >>> identify(raw, "f32[17,300]", like=values.round(2)).verdict
     'none'
     """
-    start, most = whole(offset, "offset"), whole(limit, "limit")
-    if most < 1:
-        raise ValueError(f"limit must be at least 1, not {most}")
+    start, most = whole(offset, "offset"), whole(limit, "limit", 1)
     known = known_of(shape)
     with Source.opened(buffer) as source, np.errstate(all="ignore"):  # bytes of another type may be any numbers
         if not source.size:

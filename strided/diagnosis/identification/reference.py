@@ -128,9 +128,15 @@ def equal(found: Values, wanted: Values) -> Flags:
     """
     with np.errstate(all="ignore"):
         a, b = as_numbers(found), as_numbers(wanted)
-        same: Flags = (a == b) | (np.isnan(a) & np.isnan(b))
+        same = _are_same(a, b)
         if not same.all():
             same |= (_rounded(a, wanted.dtype) == b).any(axis=0) | (_rounded(b, found.dtype) == a).any(axis=0)
+    return same
+
+
+def _are_same(a: npt.NDArray[np.float64], b: npt.NDArray[np.float64]) -> Flags:
+    """Which numbers are equal; NaN equals NaN."""
+    same: Flags = (a == b) | (np.isnan(a) & np.isnan(b))
     return same
 
 
@@ -206,18 +212,23 @@ def _shares(source: Source, found: Sequence[Reading], reference: Reference) -> I
 
 def _is_exact(source: Source, reading: Reading, index: Sequence[Table], wanted: Values) -> bool:
     """Whether elements are equal without any rounding."""
-    offsets = np.broadcast_to(np.asarray(reading.shape.address_map.offset_of(index), np.int64), wanted.shape)
-    values, inside = source.fetch(reading, offsets)
-    found, right = as_numbers(values[inside]), as_numbers(wanted[inside])
-    return bool(((found == right) | (np.isnan(found) & np.isnan(right))).all())
+    found, right = _found_and_wanted(source, reading, index, wanted)
+    return bool(_are_same(as_numbers(found), as_numbers(right)).all())
 
 
 def _share(source: Source, reading: Reading, index: Sequence[Table], wanted: Values) -> float:
+    """The share of elements that are equal, of those that the buffer has."""
+    found, right = _found_and_wanted(source, reading, index, wanted)
+    return float(equal(found, right).mean()) if found.size else 0.0
+
+
+def _found_and_wanted(
+    source: Source, reading: Reading, index: Sequence[Table], wanted: Values
+) -> tuple[Values, Values]:
+    """The elements at some indices that the buffer has, and what these should be."""
     offsets = np.broadcast_to(np.asarray(reading.shape.address_map.offset_of(index), np.int64), wanted.shape)
     values, inside = source.fetch(reading, offsets)
-    if not inside.any():
-        return 0.0
-    return float(equal(values[inside], wanted[inside]).mean())
+    return values[inside], wanted[inside]
 
 
 def _by_value(source: Source, found: Sequence[Reading], reference: Reference, known: Known) -> list[list[Reading]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, SupportsIndex, TypeAlias
 
 from strided.layout import Shape
 from strided.pictures.html import Section, card, table
@@ -89,7 +89,7 @@ class Candidate:
             "bitorder": self.bitorder,
         }
 
-    def text(self, width: int) -> str:
+    def text(self, width: SupportsIndex = 80) -> str:
         """Lines of at most `width` columns; a shape is never broken."""
         place, width = f"  ({self.place})" if self.place else "", whole(width, "width")
         lines = wrapped(f"{self.score:5.2f}  {self.shape}{place}", width, " " * 7, whole_words=True)
@@ -134,7 +134,7 @@ class Identification:
             "notes": list(self.notes),
         }
 
-    def text(self, width: int = 80) -> str:
+    def text(self, width: SupportsIndex = 80) -> str:
         """The result in lines of at most `width` columns."""
         width = whole(width, "width")
         lines = wrapped(f"{self.verdict}: {_WORDS[self.verdict]}", width, whole_words=True)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, SupportsIndex
 
 from strided.pictures.html import Section, card, picture, table
 from strided.pictures.marks import MarkMap
 from strided.runtime.argument_checks import whole
-from strided.wording import counted, wrapped
+from strided.wording import counted, range_key, wrapped
 
 #: Lines of padding that are named as equal to lines of data.
 _SHOWN_MATCHES = 3
@@ -185,7 +185,7 @@ class Padding:
             yield sum(region.leaks for region in self.regions if region.contents == contents), why
         yield sum(region.bytes for region in self.regions if region.contents == "noise"), "are noise"
 
-    def text(self, width: int = 80) -> str:
+    def text(self, width: SupportsIndex = 80) -> str:
         """The report, in lines of at most `width` columns."""
         width = whole(width, "width")
         lines = wrapped(self.shape, width, "")
@@ -238,7 +238,7 @@ class Padding:
 
 
 def _key(ranges: Ranges) -> str:
-    return ", ".join(str(start) if stop == start + 1 else f"{start}:{stop}" for start, stop in ranges)
+    return ", ".join(range_key(*each) for each in ranges)
 
 
 def _step(first: Ranges, second: Ranges) -> int | None:

@@ -73,6 +73,8 @@ def padding(array: Any, *, progress: Callable[[int], object] | None = None) -> P
 
     Raises
     ------
+    TypeError
+        No LayoutArray.
     ValueError
         The array is a view.
 

@@ -8,7 +8,7 @@ import shutil
 from typing import Any, BinaryIO
 
 from strided.arrays.layout_array import LayoutArray
-from strided.errors import BufferSizeError
+from strided.errors import naming_in_size_errors
 from strided.escape import visible
 from strided.files.atomic import COPY_BYTES, refuse_existing, refuse_same, replaced
 from strided.files.regular import open_regular
@@ -46,10 +46,8 @@ def scrub_file(
             shutil.copyfileobj(file, copy, COPY_BYTES)
             copy.flush()
             size = copy.tell()
-            try:
+            with naming_in_size_errors(visible(os.fsdecode(source))):
                 _fill_padding(copy, size, shape, offset=offset, bitorder=bitorder, allow_excess=allow_excess)
-            except BufferSizeError as error:
-                raise error.with_message(f"{visible(os.fsdecode(source))}: {error}") from None
             return size
 
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, SupportsIndex
 
 from strided.dumps.buffer_assignment.compiled import hlo_proto_of, is_compiled
 from strided.dumps.buffer_assignment.images import ImageArrays, open_images
@@ -66,7 +66,7 @@ class BufferAssignment:
     def _by_label(self) -> dict[str, Value]:
         return {value.label: value for value in reversed(self.values)}
 
-    def allocation(self, index: int) -> Allocation:
+    def allocation(self, index: SupportsIndex) -> Allocation:
         """The allocation with this number.
 
         Raises
@@ -141,6 +141,10 @@ class BufferAssignment:
         ------
         DumpError
             Numbers of allocations that do not exist, or an image of several allocations without their places.
+        OSError
+            The file of an image cannot be opened.
+        UnsupportedError
+            An ndarray whose elements do not lie one after another.
         """
         return open_images(self.allocations, image, at, memory_space, self.path)
 
@@ -178,7 +182,9 @@ class BufferAssignment:
         return card("BufferAssignment", self._counts(), spaces, [Section("allocations", listed, is_open=True)])
 
 
-def read_allocations(origin: Any, *, kind: str | None = None, max_bytes: int | None = None) -> BufferAssignment:
+def read_allocations(
+    origin: Any, *, kind: str | None = None, max_bytes: SupportsIndex | None = None
+) -> BufferAssignment:
     """The buffer assignment of a program.
 
     Parameters
@@ -218,6 +224,7 @@ def read_allocations(origin: Any, *, kind: str | None = None, max_bytes: int | N
         origin, kind = found, "proto"
     elif isinstance(origin, str) and is_contents(origin, lambda line: line.startswith(HEADER.decode())):
         origin = origin.encode("utf-8", "surrogatepass")  # which a lenient decoder leaves
+    max_bytes = None if max_bytes is None else whole(max_bytes, "max_bytes")
     source = open_source(origin, max_bytes=max_bytes)
     if kind == "text" or (kind is None and _begins_as_text(source.view)):
         text = read_assignment_text(source.view, source.path, max_bytes)

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from strided.arrays.buffers import flat_bytes
 from strided.arrays.layout_array import LayoutArray
+from strided.dumps.array_mapping import ArrayMapping
 from strided.dumps.buffer_assignment.values import Allocation, Value
 from strided.dumps.source import open_source
 from strided.errors import DumpError, StridedError
@@ -33,7 +34,7 @@ class _Place(NamedTuple):
         return self.image[self.start : self.start + self.allocation.size]
 
 
-class ImageArrays(Mapping[str, LayoutArray]):
+class ImageArrays(ArrayMapping[LayoutArray]):
     """The arrays in images of allocations, by name. Made by `BufferAssignment.open`.
 
     Names are those of the dump (``fusion{0}``); if two values share one, the later is ``fusion{0}#id``. Arrays are

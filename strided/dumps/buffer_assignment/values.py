@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from typing import SupportsIndex
 
 from strided.errors import NotationError, UnsupportedError
 from strided.escape import visible
@@ -209,7 +210,7 @@ class Allocation:
     peak_values: tuple[int, ...] = ()
     others: tuple[str, ...] = ()
 
-    def values_at(self, byte: int) -> tuple[Value, ...]:
+    def values_at(self, byte: SupportsIndex) -> tuple[Value, ...]:
         """The values that use a byte at one time or another."""
         at = whole(byte, "byte")
         return tuple(value for value in self.values if value.offset <= at < value.offset + value.size)

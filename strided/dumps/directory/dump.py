@@ -8,12 +8,13 @@ from __future__ import annotations
 import os
 import stat
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from strided.dumps.array_mapping import ArrayMapping
 from strided.dumps.detect import READERS, recognise
 from strided.dumps.directory.names import DumpName, parse_name, with_modules
 from strided.dumps.directory.programs import UNREADABLE, DumpFile, Program, notes_of, reason_of
@@ -32,7 +33,7 @@ _SHOWN = 40
 _Key: TypeAlias = tuple[str, int, str]
 
 
-class Dump(Mapping[str, Any]):
+class Dump(ArrayMapping[Any]):
     """A dump folder. Made by `open_dump`; a mapping of names to the arrays of all programs.
 
     A name is ``<program>/<value>``: ``jit_f/argument0``, ``jit_f/result1``; with several runs ``jit_f/run2/result1``.
@@ -207,7 +208,7 @@ def open_dump(directory: str | os.PathLike[str], *, mapped: bool = True) -> Dump
     """
     path = Path(os.fsdecode(directory))
     try:
-        listing = os.scandir(path)
+        listing = os.scandir(os.fsdecode(directory))  # an empty name is none, though a Path takes it for "."
     except OSError as error:
         shorten_name(error)
         raise

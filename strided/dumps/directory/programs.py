@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+from strided.dumps.array_mapping import ArrayMapping
 from strided.dumps.buffer_assignment.assignment import BufferAssignment, read_allocations
 from strided.dumps.detect import read_dump
 from strided.dumps.directory.names import KINDS, DumpName
@@ -297,7 +298,7 @@ class Program:
         return visible(f"<Program {self.label}: {counted(len(self.files), 'file')}>")
 
 
-class RunArrays(Mapping[str, Any]):
+class RunArrays(ArrayMapping[Any]):
     """Values of runs by name; arguments and results also by their names in the module."""
 
     def __init__(self, places: dict[str, tuple[Values, int]]) -> None:
@@ -350,6 +351,9 @@ class RunArrays(Mapping[str, Any]):
 
     def __len__(self) -> int:
         return len(self._places)
+
+    def __repr__(self) -> str:
+        return f"<RunArrays: {counted(len(self), 'array')}: {some(self)}>"
 
 
 def notes_of(program: Program) -> list[str]:

@@ -10,7 +10,7 @@ Text and protos give the same values; `module` says what they hold, `text` and `
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, SupportsIndex
 
 from strided.dumps.hlo.computation import Computation
 from strided.dumps.hlo.header import Alias, Donor, EntryLayout, Frame, SourceTables, Unparsed
@@ -29,6 +29,7 @@ from strided.dumps.source import (
     refuse_utf16,
 )
 from strided.errors import DumpError
+from strided.runtime.argument_checks import whole
 
 __all__ = [
     "Alias",
@@ -44,7 +45,7 @@ __all__ = [
 ]
 
 
-def read_hlo(source: Any, *, index: int | None = None, max_bytes: int | None = None) -> Module:
+def read_hlo(source: Any, *, index: SupportsIndex | None = None, max_bytes: SupportsIndex | None = None) -> Module:
     """The HLO module in a file, a text or bytes.
 
     Parameters
@@ -89,6 +90,8 @@ def read_hlo(source: Any, *, index: int | None = None, max_bytes: int | None = N
     >>> [i.name for i in module.find(shape="f32[8,128]", opcode="add")]
     ['y']
     """
+    index = None if index is None else whole(index, "index")
+    max_bytes = None if max_bytes is None else whole(max_bytes, "max_bytes")
     if isinstance(source, str) and is_contents(source, lambda line: "{" in line or not line.strip()):
         if max_bytes is None:
             refuse_short_lines(max(source.count("\n"), source.count("\r")), len(source))

@@ -124,6 +124,7 @@ class Computation:
 
     def printed(self, indent: str = "", **options: bool) -> str:
         """The computation as HLO text, each line after `indent`; for the options see `Module.to_text`."""
+        indent = string(indent, "indent")
         printed = (f"  {i.printed(**options)}" for i in self.instructions if not i.is_implied)
         lines = [f"{self.signature} {{".lstrip(), *printed]
         behind = f', execution_thread="{self.execution_thread}"' if self.execution_thread else ""

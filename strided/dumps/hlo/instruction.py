@@ -5,44 +5,15 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
-from strided.dumps.hlo.header import Frame, SourceTables
+from strided.dumps.hlo.header import Frame
 from strided.errors import DumpError
 from strided.escape import visible
 from strided.layout import AnyShape, BufferShape, TupleShape
 
-
-class ModuleLike(Protocol):
-    """What an instruction needs of its module; `module.Module` is one."""
-
-    @property
-    def tables(self) -> SourceTables: ...
-    @property
-    def renamed(self) -> Mapping[str, str]: ...
-    @property
-    def shapes_left_out(self) -> Mapping[Instruction, AnyShape]: ...
-    def computation(self, name: str, /) -> ComputationLike: ...
-
-
-class ComputationLike(Protocol):
-    """What an instruction needs of its computation; `computation.Computation` is one."""
-
-    name: str
-    is_entry: bool
-    execution_thread: str
-    renamed: dict[str, str]
-
-    @property
-    def instructions(self) -> tuple[Instruction, ...]: ...
-    @property
-    def root(self) -> Instruction: ...
-    @property
-    def parameters(self) -> tuple[Instruction, ...]: ...
-    @property
-    def module(self) -> ModuleLike: ...
-    def instruction(self, name: str, /) -> Instruction: ...
-    def users_of(self, instruction: Instruction, /) -> tuple[Instruction, ...]: ...
+if TYPE_CHECKING:
+    from strided.dumps.hlo.computation import Computation
 
 
 class Instruction(ABC):
@@ -76,7 +47,7 @@ class Instruction(ABC):
         self.is_implied = False
         self._attributes: Mapping[str, str] | None = None
         self._operands: tuple[Instruction, ...] | None = None
-        self.computation: ComputationLike
+        self.computation: Computation
 
     def __getstate__(self) -> tuple[None, dict[str, Any]]:
         # Operands have operands: with them, a long chain of instructions would be pickled by as many nested calls.
@@ -136,7 +107,7 @@ class Instruction(ABC):
     def _read_attributes(self) -> dict[str, str]: ...
 
     @abstractmethod
-    def _read_callees(self) -> tuple[ComputationLike, ...]: ...
+    def _read_callees(self) -> tuple[Computation, ...]: ...
 
     def _read_operands(self) -> tuple[Instruction, ...]:
         return tuple(self.computation.instruction(name) for name in self.operand_names)
@@ -169,7 +140,7 @@ class Instruction(ABC):
         return self.computation.users_of(self)
 
     @property
-    def called_computations(self) -> tuple[ComputationLike, ...]:
+    def called_computations(self) -> tuple[Computation, ...]:
         """The computations that it calls (a fusion's body, the branches of a conditional), in the order of the text.
 
         Raises
@@ -248,7 +219,7 @@ def operands_of(instruction: Instruction) -> tuple[Instruction, ...]:
         return ()
 
 
-def callees_of(instruction: Instruction) -> tuple[ComputationLike, ...]:
+def callees_of(instruction: Instruction) -> tuple[Computation, ...]:
     """The computations that it calls; none if a damaged text does not hold them."""
     try:
         return instruction.called_computations

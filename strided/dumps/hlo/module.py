@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain
 from types import MappingProxyType
-from typing import Any
+from typing import Any, SupportsIndex
 
 from strided.dumps.hlo.computation import Computation
 from strided.dumps.hlo.header import Alias, Donor, EntryLayout, SourceTables, Unparsed
@@ -32,7 +32,7 @@ from strided.wording import counted
 #: Rows shown of each table of a printed module; the rest are counted.
 _SHOWN = 12
 #: Characters of the result's shape that a summary shows: a training step returns hundreds of arrays.
-_LONGEST_SHAPE = 160
+LONGEST_SHAPE = 160
 #: What stands before and behind those attributes of the header that have lines of their own.
 _AROUND = {"origin_recovery_table": (" ", "\n"), "debug_attributes": ("\n", "")}
 #: Unparsed lines that the warning names; the rest are counted.
@@ -206,7 +206,7 @@ class Module:
         *,
         opcode: str | None = None,
         shape: str | AnyShape | None = None,
-        memory_space: int | None = None,
+        memory_space: SupportsIndex | None = None,
     ) -> list[Instruction]:
         """The instructions that meet all conditions, in the order of the module.
 
@@ -223,6 +223,8 @@ class Module:
         ------
         NotationError
             Text that is no shape.
+        LayoutError
+            A layout alone.
         TypeError
             A name or an opcode that is no text, a shape that is neither text nor a shape, a memory space that is no
             integer.
@@ -283,6 +285,7 @@ class Module:
         UnsupportedError
             Either of these of a module that was read from text.
         """
+        indent = string(indent, "indent")
         options = {"print_large_constants": print_large_constants, "sort_backend_config": sort_backend_config}
         header = f"{indent}HloModule {self.name}"
         for name, text in self.attributes.items():
@@ -295,7 +298,7 @@ class Module:
 
     def _counts(self) -> str:
         """What it is made of, in words."""
-        counts = [counted(len(self.computations), "computation"), counted(len(self.instructions), "instruction")]
+        counts = [*counts_in_words(self)]
         counts += ["scheduled"] if self.is_scheduled else []
         counts += [
             f"{n} {what}"
@@ -307,7 +310,7 @@ class Module:
     def __str__(self) -> str:
         lines = [f"HloModule {self.name}: {self._counts()}", f"entry {self.entry.name}"]
         lines += _table("parameters", [(str(n), i.name, str(i.shape)) for n, i in enumerate(self.parameters)])
-        lines += _table("result", [("", self.entry.root.name, visible(str(self.entry.root.shape), _LONGEST_SHAPE))])
+        lines += _table("result", [("", self.entry.root.name, visible(str(self.entry.root.shape), LONGEST_SHAPE))])
         opcodes = Counter(i.opcode for i in self.instructions).most_common()
         lines += _table("opcodes", [(str(n), opcode, "") for opcode, n in opcodes])
         if self.unread:
@@ -315,8 +318,7 @@ class Module:
         return "\n".join(map(visible, lines))
 
     def __repr__(self) -> str:
-        counts = counted(len(self.computations), "computation"), counted(len(self.instructions), "instruction")
-        return visible(f"<Module {self.name}: {', '.join(counts)}>")
+        return visible(f"<Module {self.name}: {', '.join(counts_in_words(self))}>")
 
     def _repr_html_(self) -> str:
         from strided.pictures.html import Section, card, table  # only notebooks need them
@@ -337,6 +339,11 @@ class Module:
         ]
         rows = [("", self._counts()), ("entry", self.entry.name), ("result", self.entry.root.shape)]
         return card("HloModule", self.name, rows, sections)
+
+
+def counts_in_words(module: Module) -> tuple[str, str]:
+    """How many computations and how many instructions a module has."""
+    return counted(len(module.computations), "computation"), counted(len(module.instructions), "instruction")
 
 
 def _is_pattern(text: str) -> bool:

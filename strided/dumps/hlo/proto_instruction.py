@@ -9,7 +9,7 @@ from strided.dumps.hlo.attributes import Attribute, async_start_attributes_of, a
 from strided.dumps.hlo.braced import sorted_json
 from strided.dumps.hlo.computation import Computation
 from strided.dumps.hlo.header import Unparsed
-from strided.dumps.hlo.instruction import ComputationLike, Instruction
+from strided.dumps.hlo.instruction import Instruction
 from strided.dumps.hlo.literal_text import literal_text
 from strided.dumps.hlo.metadata import metadata_values
 from strided.dumps.literals.literal import Literal
@@ -129,7 +129,7 @@ class ProtoInstruction(Instruction):
             message.pop("called_computation_ids", None)
         return attributes_of(self._kind, message, self)
 
-    def _read_callees(self) -> tuple[ComputationLike, ...]:
+    def _read_callees(self) -> tuple[Computation, ...]:
         if self._kind in ("async-update", "async-done"):
             return ()
         caller = self._wrapped or self

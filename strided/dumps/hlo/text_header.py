@@ -126,7 +126,9 @@ def entry_layout(text: str) -> EntryLayout:
 
 
 def aliases(text: str) -> tuple[Alias, ...]:
-    """The entries of ``input_output_alias``.
+    """The entries of ``input_output_alias``, or of an ``output_to_operand_aliasing``, whose parameters are operands.
+
+    DumpError for a list with any other entry.
 
     >>> aliases("{ {0}: (1, {2}, must-alias) }")
     (Alias(output_index=(0,), parameter_number=1, parameter_index=(2,), kind='must-alias'),)

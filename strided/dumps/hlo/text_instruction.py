@@ -10,7 +10,7 @@ from sys import intern
 
 from strided.dumps.hlo.attributes import CALLEE_NAMES, LISTS
 from strided.dumps.hlo.computation import Computation
-from strided.dumps.hlo.instruction import ComputationLike, Instruction
+from strided.dumps.hlo.instruction import Instruction
 from strided.dumps.hlo.lexer import (
     brackets,
     closing,
@@ -319,7 +319,7 @@ class TextInstruction(Instruction):
             found[key] = f"{{{names}}}" if key in LISTS else names
         return found
 
-    def _read_callees(self) -> tuple[ComputationLike, ...]:
+    def _read_callees(self) -> tuple[Computation, ...]:
         named = [
             name for key in CALLEE_NAMES if key in self.attributes for name in split_list(inside(self.attributes[key]))
         ]

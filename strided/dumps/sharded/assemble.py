@@ -51,6 +51,8 @@ def assemble(
         A sharding that does not say where data are (manual, unknown), that leaves partial sums, or a tuple.
     DumpError
         Shards of a wrong shape or dtype, or of devices that hold nothing; for files, when they are opened.
+    NotationError
+        The text is no sharding, or no shape.
     TypeError
         One path or one buffer in place of a sequence or mapping of shards.
 

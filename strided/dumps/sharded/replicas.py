@@ -50,14 +50,13 @@ class ReplicaDifference:
     expected: Any
 
     def __str__(self) -> str:
-        where = ", ".join(f"{s.start}:{s.stop}" for s in self.window)
         first = ", ".join(map(str, self.index))
         value, expected = str(self.value), str(self.expected)
         if value == expected:  # as two NaNs may print alike
             value, expected = _bits_shown(self.value), _bits_shown(self.expected)
         return (
             f"device {self.device} differs from device {self.reference} in {counted(self.count, 'element')} "
-            f"of [{where}], first at [{first}]: {value} instead of {expected}"
+            f"of {window_text(self.window)}, first at [{first}]: {value} instead of {expected}"
         )
 
 
@@ -70,6 +69,7 @@ class ReplicaReport:
 
     @property
     def agree(self) -> bool:
+        """Whether all copies are equal, bit for bit."""
         return not self.differences
 
     @property
@@ -86,6 +86,15 @@ class ReplicaReport:
         if len(self.differences) > _SHOWN:
             lines.append(f"  ... and {len(self.differences) - _SHOWN} more")
         return "\n".join(lines)
+
+
+def window_text(window: Index) -> str:
+    """A window of the global array, in NumPy's brackets.
+
+    >>> window_text((slice(0, 8), slice(128, 256)))
+    '[0:8, 128:256]'
+    """
+    return f"[{', '.join(f'{s.start}:{s.stop}' for s in window)}]"
 
 
 def compare_tiles(tiles: Sequence[tuple[Index, Mapping[int, LayoutArray | Array]]]) -> ReplicaReport:

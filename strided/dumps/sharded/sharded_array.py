@@ -13,9 +13,9 @@ from strided.arrays import overlap
 from strided.arrays.base import Array
 from strided.arrays.grid_array import GridArray
 from strided.arrays.layout_array import LayoutArray, map_array
-from strided.dumps.sharded.replicas import ReplicaReport, compare_tiles
+from strided.dumps.sharded.replicas import ReplicaReport, compare_tiles, window_text
 from strided.dumps.sharding.sharding import DeviceSlices, Index, Sharding
-from strided.errors import BufferSizeError, DumpError, LayoutError, UnsupportedError
+from strided.errors import DumpError, LayoutError, UnsupportedError, naming_in_size_errors
 from strided.layout import Layout, Shape
 from strided.layout.element_types import element_type_of_dtype
 from strided.layout.parser import layout_of
@@ -89,10 +89,8 @@ class ShardedArray(GridArray):
         if device not in self._opened:
             if device not in self._given:
                 raise KeyError(f"no shard was given for device {device}")
-            try:
+            with naming_in_size_errors(f"the shard of device {device}"):
                 opened = self._open(self._given[device])
-            except BufferSizeError as error:
-                raise error.with_message(f"the shard of device {device}: {error}") from None
             self._opened[device] = self._checked(device, opened)
         return self._opened[device]
 
@@ -121,7 +119,7 @@ class ShardedArray(GridArray):
     def _tile(self, cell: Cell) -> LayoutArray | Array:
         """The tile's buffer, from the first device that holds it."""
         if cell not in self._holders:
-            box = _shown(self._slices.of_tile(cell))
+            box = window_text(self._slices.of_tile(cell))
             grid = self.sharding.grid
             device = self.sharding.device or 0 if grid is None else grid.device_in(cell)
             raise DumpError(f"no shard holds {box} of the array; that of device {device} would")
@@ -207,7 +205,3 @@ def _is_raw(given: LayoutArray | Array, xla: Shape | None) -> bool:
         return False
     # The values of a short shard, of one dimension, are as long as no buffer.
     return xla != Shape("u8", xla.dimensions) or len(xla.dimensions) != 1 or given.size >= xla.byte_size
-
-
-def _shown(index: Index) -> str:
-    return f"[{', '.join(f'{s.start}:{s.stop}' for s in index)}]"

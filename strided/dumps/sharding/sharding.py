@@ -223,7 +223,7 @@ class DeviceSlices:
         self._sharding, self._dims, self._num_devices = sharding, dims, num_devices
         self._shard = sharding.shard_shape(dims)
 
-    def __getitem__(self, device: int) -> Index | None:
+    def __getitem__(self, device: SupportsIndex) -> Index | None:
         device = whole(device, "the number of a device")
         if device < 0 or (self._num_devices is not None and device >= self._num_devices):
             raise IndexError(f"device {device} is out of range for {self._num_devices} devices")
@@ -234,14 +234,16 @@ class DeviceSlices:
         cell = self._sharding.grid.cell_of(device)
         return None if cell is None else self.of_tile(cell)
 
-    def of_tile(self, cell: Sequence[int]) -> Index:
+    def of_tile(self, cell: Sequence[SupportsIndex]) -> Index:
         """The slice of the tile at `cell`; coordinates beyond the array's dimensions do not matter.
 
-        IndexError for fewer coordinates than the array has dimensions.
+        IndexError for fewer coordinates than the array has dimensions, TypeError for what is no sequence of integers.
 
         >>> Sharding.parse("{devices=[2,2]<=[4]}").slices((3, 5)).of_tile((1, 0))
         (slice(2, 3, None), slice(0, 3, None))
         """
+        if not isinstance(cell, Iterable):
+            raise TypeError(f"cell must be a sequence of coordinates, not {type(cell).__name__}")
         at = [whole(k, "a coordinate of a tile") for k in cell]
         if len(at) < len(self._dims):
             raise IndexError(

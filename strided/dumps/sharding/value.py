@@ -53,6 +53,10 @@ class ShardingValue:
             value = getattr(self, name)
             if not (value is None or isinstance(value, kind)):
                 raise TypeError(f"{name} must be {kind.__name__} or None, not {type(value).__name__}; parse reads text")
+        for name, part in (("subgroups", str), ("elements", ShardingValue), ("metadata", str)):
+            values = getattr(self, name)
+            if not (isinstance(values, tuple) and all(isinstance(one, part) for one in values)):
+                raise TypeError(f"{name} must be a tuple of {part.__name__.removesuffix('Value')}; parse reads text")
         if self.named is not None:
             mesh = self.named.mesh
             self._take_over(*_parts_of(self.named), mesh.devices.size if mesh.names and mesh.devices else None)

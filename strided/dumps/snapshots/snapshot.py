@@ -17,7 +17,7 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import Any, TypeVar, overload
+from typing import Any, SupportsIndex, TypeVar, overload
 
 from strided.dumps.hlo import read_hlo
 from strided.dumps.hlo.module import Module
@@ -39,7 +39,7 @@ from strided.dumps.source import (
 from strided.errors import DumpError
 from strided.escape import visible
 from strided.layout import AnyShape, TupleShape
-from strided.runtime.argument_checks import one_of
+from strided.runtime.argument_checks import one_of, whole
 from strided.runtime.lazy import lazy
 from strided.wording import counted, some
 
@@ -338,7 +338,7 @@ class Snapshot:
 
 
 def read_snapshot(
-    origin: Origin, *, form: str | None = None, max_bytes: int | None = None, mapped: bool = True
+    origin: Origin, *, form: str | None = None, max_bytes: SupportsIndex | None = None, mapped: bool = True
 ) -> Snapshot:
     """The arguments and results of one run, from a file that XLA wrote.
 
@@ -379,6 +379,7 @@ def read_snapshot(
     """
     if isinstance(origin, str) and is_contents(origin, lambda line: False):
         origin = origin.encode("utf-8", "backslashreplace")
+    max_bytes = None if max_bytes is None else whole(max_bytes, "max_bytes")
     view, path = open_view(origin, max_bytes=max_bytes, mapped=mapped)
     if form is not None:
         one_of(form, FORMS, "form")

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from strided.dumps.hlo import Instruction
-from strided.dumps.hlo.instruction import ComputationLike, callees_of, operands_of
+from strided.dumps.hlo.computation import Computation
+from strided.dumps.hlo.instruction import callees_of, operands_of
 from strided.layout import AnyShape, Shape, TupleShape
 from strided.memory.copies.dataflow import Dataflow, Place, permutation_of
 from strided.memory.copies.order import common_factors, layout_without_space, same_memory, transposed_factors
@@ -43,7 +44,7 @@ class Changes:
     def __init__(self, flow: Dataflow) -> None:
         self._flow = flow
         self._plain: dict[Instruction, bool] = {}
-        self._fusions: dict[ComputationLike, Instruction | None] = {}
+        self._fusions: dict[Computation, Instruction | None] = {}
         self.found: dict[Instruction, Change] = {}
         for computation in flow.module.computations:
             fusion = self._fusion_of(computation)
@@ -60,9 +61,9 @@ class Changes:
                 before = taken[0] if len(taken) == 1 else TupleShape(taken)
                 self.found[fusion] = Change(fusion, before, given, None, True)
 
-    def _fusion_of(self, computation: ComputationLike) -> Instruction | None:
+    def _fusion_of(self, computation: Computation) -> Instruction | None:
         """The outermost fusion that a computation is part of, or None."""
-        passed: list[ComputationLike] = []
+        passed: list[Computation] = []
         found = None
         while computation not in self._fusions:
             self._fusions[computation] = None  # what contains itself ends here
@@ -85,8 +86,8 @@ class Changes:
             )
         return self._plain[fusion]
 
-    def _within(self, fusion: Instruction) -> Iterator[ComputationLike]:
-        seen: set[ComputationLike] = set()
+    def _within(self, fusion: Instruction) -> Iterator[Computation]:
+        seen: set[Computation] = set()
         waiting = list(callees_of(fusion))
         while waiting:
             computation = waiting.pop()

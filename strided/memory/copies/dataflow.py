@@ -10,7 +10,8 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from strided.dumps.hlo import Instruction, Module
-from strided.dumps.hlo.instruction import ComputationLike, callees_of, operands_of
+from strided.dumps.hlo.computation import Computation
+from strided.dumps.hlo.instruction import callees_of, operands_of
 from strided.dumps.hlo.lexer import integers
 from strided.layout import AnyShape, Shape
 from strided.layout.tuples import subshape
@@ -49,8 +50,8 @@ def forwards(opcode: str) -> bool:
 class Loop(NamedTuple):
     """The two computations of a ``while``."""
 
-    condition: ComputationLike
-    body: ComputationLike
+    condition: Computation
+    body: Computation
 
 
 def loop_of(instruction: Instruction) -> Loop | None:
@@ -74,7 +75,7 @@ class Dataflow:
 
     def __init__(self, module: Module) -> None:
         self.module = module
-        self.callers: dict[ComputationLike, list[Instruction]] = {}
+        self.callers: dict[Computation, list[Instruction]] = {}
         self._parts: dict[Instruction, dict[int, list[Instruction]]] = {}
         self._operands: dict[Instruction, dict[Instruction, list[int]]] = {}
         for instruction in module.instructions:
@@ -210,7 +211,7 @@ class Dataflow:
                 yield Place(caller, result_part(caller) + part)
 
 
-def _parameters(computation: ComputationLike, number: int, part: tuple[int, ...]) -> Iterator[Place]:
+def _parameters(computation: Computation, number: int, part: tuple[int, ...]) -> Iterator[Place]:
     parameters = computation.parameters
     if number < len(parameters):
         yield Place(parameters[number], part)

@@ -9,7 +9,8 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from strided.dumps.hlo import Instruction
-from strided.dumps.hlo.instruction import ComputationLike, operands_of
+from strided.dumps.hlo.computation import Computation
+from strided.dumps.hlo.instruction import operands_of
 from strided.memory.copies.dataflow import Dataflow, Place, loop_of
 from strided.memory.forwarding import begun_by
 
@@ -27,17 +28,17 @@ class Executions(NamedTuple):
     known: bool
 
 
-def executions(flow: Dataflow) -> dict[ComputationLike, Executions]:
+def executions(flow: Dataflow) -> dict[Computation, Executions]:
     """How often each computation runs. One that calls itself, or that nobody calls, counts once and as unknown."""
-    calls: dict[ComputationLike, list[tuple[ComputationLike, Instruction]]] = {}
-    waiting: dict[ComputationLike, int] = {}
+    calls: dict[Computation, list[tuple[Computation, Instruction]]] = {}
+    waiting: dict[Computation, int] = {}
     for callee, callers in flow.callers.items():
         waiting[callee] = len(callers)
         for caller in callers:
             calls.setdefault(caller.computation, []).append((callee, caller))
-    found: dict[ComputationLike, Executions] = {flow.module.entry: Executions(1, True)}
-    summed: dict[ComputationLike, Executions] = {}
-    ready = deque[ComputationLike](c for c in flow.module.computations if not waiting.get(c))
+    found: dict[Computation, Executions] = {flow.module.entry: Executions(1, True)}
+    summed: dict[Computation, Executions] = {}
+    ready = deque[Computation](c for c in flow.module.computations if not waiting.get(c))
     while ready:
         computation = ready.popleft()
         own = found.setdefault(computation, summed.get(computation, Executions(1, False)))
@@ -107,7 +108,7 @@ def _count(start: int, stop: int, step: int, direction: str) -> int | None:
     return (last - start) // step + 1
 
 
-def _step(flow: Dataflow, body: ComputationLike, index: tuple[int, ...]) -> int | None:
+def _step(flow: Dataflow, body: Computation, index: tuple[int, ...]) -> int | None:
     """What one run of the body adds to the part of its state at `index`."""
     change = _origin(flow, Place(body.root, index)).instruction
     operands = operands_of(change)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, SupportsIndex
 
 from strided.dumps.hlo import Instruction
-from strided.dumps.hlo.instruction import ComputationLike
+from strided.dumps.hlo.computation import Computation
 from strided.escape import visible
 from strided.layout import AnyShape, Layout, Shape
 from strided.pictures.html import Section, card, table
-from strided.runtime.argument_checks import whole
+from strided.runtime.argument_checks import string, whole
 from strided.wording import counted, wrapped
 
 #: What the attributes of a copy are called in a table.
@@ -180,7 +180,7 @@ class LayoutCopy:
     cure: Cure | None
 
     @property
-    def computation(self) -> ComputationLike:
+    def computation(self) -> Computation:
         """The computation that holds the instruction."""
         return self.instruction.computation
 
@@ -189,8 +189,9 @@ class LayoutCopy:
         """Bytes read and written in one run of the program."""
         return self.bytes * self.times
 
-    def text(self, *, width: int = 100, indent: str = "") -> str:
+    def text(self, *, width: SupportsIndex = 100, indent: str = "") -> str:
         """The copy in a few lines of at most `width` columns, as far as shapes allow, all but the first indented."""
+        width, indent = whole(width, "width"), string(indent, "indent")
         inside = f" in {self.fusion.name}" + ("" if self.materialized else ", which does more") if self.fusion else ""
         lines = [f"{self.instruction.name}{inside}: {self._amount()}"]
         lines += [f"{self.before} -> {self.after}", f"cause: {self.cause}"]
@@ -207,6 +208,9 @@ class LayoutCopy:
 
     def __str__(self) -> str:
         return self.text()
+
+    def __repr__(self) -> str:
+        return visible(f"<LayoutCopy {self.instruction.name}: {self.before} -> {self.after}, {self._amount()}>")
 
     def _repr_html_(self) -> str:
         return card("LayoutCopy", self.instruction.name, zip(_HEADS, _cells(self), strict=True))
@@ -259,9 +263,9 @@ class LayoutCopies(tuple[LayoutCopy, ...]):
         """Bytes that the copies read and write in one run of the program."""
         return sum(copy.total_bytes for copy in self.passes)
 
-    def report(self, top: int = 10, *, width: int = 100) -> str:
+    def report(self, top: SupportsIndex = 10, *, width: SupportsIndex = 100) -> str:
         """The `top` dearest copies, and a count of the others, in lines of at most `width` columns."""
-        passes, top, width = self.passes, whole(top, "top"), whole(width, "width")
+        passes, top, width = self.passes, whole(top, "top", 0), whole(width, "width")
         inside = sum(not copy.materialized for copy in self)
         parts = [
             "\n".join(wrapped(self._title(), width, "", whole_words=True)),
@@ -288,17 +292,21 @@ class LayoutCopies(tuple[LayoutCopy, ...]):
     def __str__(self) -> str:
         return self.report()
 
+    def __repr__(self) -> str:
+        return visible(f"<LayoutCopies of {self.module_name}: {counted(len(self), 'copy', 'copies')}>")
+
     def _repr_html_(self) -> str:
         return card("LayoutCopies", self.module_name, (), [self.section(40)])
 
-    def section(self, top: int) -> Section:
+    def section(self, top: SupportsIndex) -> Section:
         """The `top` dearest copies that are passes of their own, as a table in a part of a page."""
-        passes, top = self.passes, whole(top, "top")
+        passes, top = self.passes, whole(top, "top", 0)
         rows = [_cells(copy) for copy in passes[:top]]
         return Section(self._title(), table(_HEADS, rows, len(passes) - len(rows)), is_open=True)
 
-    def to_dict(self, top: int | None = None) -> dict[str, Any]:
+    def to_dict(self, top: SupportsIndex | None = None) -> dict[str, Any]:
         """The values for JSON: of the `top` dearest copies, or of all."""
+        top = None if top is None else whole(top, "top", 0)
         return {
             "module": self.module_name,
             "program_bytes": self.program_bytes,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import SupportsIndex
+
 from strided.dumps.hlo import Module
 from strided.memory.copies.causes import Causes
 from strided.memory.copies.changes import Change, Changes
@@ -19,7 +21,7 @@ def layout_copies(
     *,
     before: Module | None = None,
     generation: str = "v5e",
-    top: int | None = None,
+    top: SupportsIndex | None = None,
     timeout: float = 120,
 ) -> LayoutCopies:
     """All instructions of a module that only change the layout of a value, the dearest first.
@@ -82,7 +84,7 @@ def layout_copies(
     if not number(timeout, "timeout") >= 0:
         raise ValueError(f"timeout must be 0 or more, not {timeout!r}")
     check_generation(generation)
-    top = None if top is None else whole(top, "top")
+    top = None if top is None else whole(top, "top", 0)
     found = _found(module)
     return found if before is None else verified(found, before, generation, _found, top=top, timeout=timeout)
 

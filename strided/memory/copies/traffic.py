@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from strided.dumps.hlo import Instruction
-from strided.dumps.hlo.instruction import ComputationLike, callees_of, operands_of
+from strided.dumps.hlo.computation import Computation
+from strided.dumps.hlo.instruction import callees_of, operands_of
 from strided.errors import StridedError
 from strided.layout import AnyShape, TupleShape
 from strided.memory.copies.dataflow import Dataflow, Place
@@ -47,7 +48,7 @@ def bytes_moved(instruction: Instruction) -> int:
     return sum(byte_size(operand.shape) for operand in operands) + made
 
 
-def _moved_by_fusion(body: ComputationLike, made: int) -> int:
+def _moved_by_fusion(body: Computation, made: int) -> int:
     updates = operands_of(body.root) if body.root.opcode == "dynamic-update-slice" else ()
     written = byte_size(updates[1].shape) if len(updates) > 1 else made
     return written + sum(_read(parameter, updates) for parameter in body.parameters)
@@ -64,14 +65,14 @@ def _read(parameter: Instruction, updates: tuple[Instruction, ...]) -> int:
     return whole
 
 
-def bytes_of_program(flow: Dataflow, runs: Mapping[ComputationLike, Executions]) -> int:
+def bytes_of_program(flow: Dataflow, runs: Mapping[Computation, Executions]) -> int:
     """Bytes that all instructions read and write in one run of the program; loops of unknown count are taken once."""
     return sum(
         _bytes_of(c.instructions) * runs[c].times for c in flow.module.computations if _runs(flow, c) and c in runs
     )
 
 
-def _runs(flow: Dataflow, computation: ComputationLike) -> bool:
+def _runs(flow: Dataflow, computation: Computation) -> bool:
     """Whether its instructions run one by one, not as parts of a fusion or for each element."""
     callers = flow.callers.get(computation)
     return computation.is_entry or (callers is not None and begun_by(callers[0].opcode) != "fusion")

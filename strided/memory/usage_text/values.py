@@ -65,6 +65,12 @@ class Space:
     temporaries: tuple[Size, Size] | None = None
     is_padded: bool = True
 
+    def excess_of(self, total: int) -> int | None:
+        """By how many bytes a total is too much: as the text says, or as its capacity does; None if it says neither."""
+        if self.excess is not None:
+            return self.excess.bytes
+        return None if self.capacity is None else max(0, total - self.capacity.bytes)
+
 
 @dataclass
 class UsageText:
@@ -78,7 +84,12 @@ class UsageText:
     @property
     def lists_buffers(self) -> bool:
         """Whether it says more than sizes and limits, as messages of errors do not."""
-        return self.has_tables or any(space.rows for space in self.spaces.values())
+        return self.has_tables or self.has_rows
+
+    @property
+    def has_rows(self) -> bool:
+        """Whether rows of any memory space were understood."""
+        return any(space.rows for space in self.spaces.values())
 
     def space(self, number: int, name: str) -> Space:
         """The space of that number, made if there is none."""

@@ -75,9 +75,9 @@ class Evidence:
         """The part of the mismatches that a hypothesis about them alone explains; 0 if too few."""
         return _share((self.few, self.some, self.every), test)
 
-    def share_in_whole_array(self, test: Test) -> float:
-        """The part of the mismatches that a hypothesis about the whole array explains; 0 if too few."""
-        return _share((self.few, self.some, self.anywhere, self.every), test)
+    def share_in_whole_array(self, test: Test, least: float = LEAST_SHARE) -> float:
+        """The part of the mismatches that a hypothesis about the whole array explains; 0 if less than `least`."""
+        return _share((self.few, self.some, self.anywhere, self.every), test, least)
 
     def holds_everywhere(self, test: Test) -> bool:
         """Whether a hypothesis about the whole array explains all elements that are tried."""
@@ -154,11 +154,11 @@ def share_of(mask: Mask) -> float:
     return float(np.count_nonzero(mask) / mask.size)
 
 
-def _share(probes: Sequence[Probe], test: Test) -> float:
+def _share(probes: Sequence[Probe], test: Test, least: float = LEAST_SHARE) -> float:
     """The part of the last probe that a hypothesis explains; 0 once it explains too little of one."""
     share = 0.0
     for probe in probes:
         share = test(probe)
-        if share < LEAST_SHARE:
+        if share < least:
             return 0.0
     return share

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from strided.diagnosis.bit_patterns import pattern_words
-from strided.diagnosis.difference.causes.evidence import Evidence, Probe, Values
+from strided.diagnosis.difference.causes.evidence import Evidence, Probe, Values, share_of
 from strided.diagnosis.difference.result import Pattern
 
 
@@ -20,7 +20,7 @@ def exchanged_parts(evidence: Evidence) -> Pattern | None:
 
         def test(probe: Probe, change: Callable[[Values], Values] = change) -> float:
             changed = pattern_words(change(a.at(probe.points)))
-            return float(np.mean((changed == pattern_words(probe.values)).all(axis=-1)))
+            return share_of((changed == pattern_words(probe.values)).all(axis=-1))
 
         if share := evidence.share_of_mismatches(test):
             return Pattern("swap", where, share, evidence.sentence(f"b has {words}", share, test))

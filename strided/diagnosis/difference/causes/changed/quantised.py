@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from strided.diagnosis.difference.causes.chance import is_no_chance
-from strided.diagnosis.difference.causes.evidence import Evidence, Probe
+from strided.diagnosis.difference.causes.evidence import Evidence, Probe, share_of
 from strided.diagnosis.difference.causes.number_text import grouped, range_words, shortest
 from strided.diagnosis.difference.result import Pattern
 from strided.diagnosis.difference.values import common_dtype, converted, is_float
@@ -50,7 +50,7 @@ def quantised(evidence: Evidence) -> Pattern | None:
                 with np.errstate(all="ignore"):
                     number = np.rint(doubles(evidence.a.at(probe.points)) / grid.scale)
                     made = (np.clip(number, grid.least, grid.most) * grid.scale).astype(product).astype(dtype)
-                    return float(np.mean(made == converted(probe.values, dtype)))
+                    return share_of(made == converted(probe.values, dtype))
 
             if share := evidence.share_in_whole_array(test):
                 scale = _shown(grid.scale)

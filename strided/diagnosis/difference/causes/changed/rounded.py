@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from strided.diagnosis.bit_patterns import patterns
-from strided.diagnosis.difference.causes.evidence import Evidence, Probe, Test, Values, most_explained
+from strided.diagnosis.difference.causes.evidence import Evidence, Probe, Test, Values, most_explained, share_of
 from strided.diagnosis.difference.places import LEAST_SHARE
 from strided.diagnosis.difference.result import Pattern
 from strided.diagnosis.difference.values import common_dtype, converted, is_float
@@ -98,7 +98,7 @@ def _same_bits(evidence: Evidence, change: Callable[[Values], Values]) -> Test:
         values = evidence.a.at(probe.points)
         with np.errstate(all="ignore"):
             changed = change(values)
-        return float(np.mean(patterns(changed) == patterns(converted(probe.values, values.dtype))))
+        return share_of(patterns(changed) == patterns(converted(probe.values, values.dtype)))
 
     return test
 

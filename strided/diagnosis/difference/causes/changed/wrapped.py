@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from strided.diagnosis.difference.causes.chance import is_no_chance
-from strided.diagnosis.difference.causes.evidence import Evidence, Probe, Values
+from strided.diagnosis.difference.causes.evidence import Evidence, Probe, Values, share_of
 from strided.diagnosis.difference.result import Pattern
 from strided.diagnosis.difference.values import common_dtype, converted, is_float
 
@@ -26,7 +26,7 @@ def wrapped(evidence: Evidence) -> Pattern | None:
 
             def test(probe: Probe, bits: int = bits, low: int = low) -> float:
                 a, b = (converted(each, np.dtype(np.int64)) for each in (evidence.a.at(probe.points), probe.values))
-                return float(np.mean(_wrapped(a, bits, low) == b))
+                return share_of(_wrapped(a, bits, low) == b)
 
             if evidence.share_in_whole_array(test) == 1:
                 sentence = evidence.sentence(f"b is a wrapped to {name}, modulo {1 << bits:,}", 1, test)

@@ -20,6 +20,7 @@ from strided.diagnosis.difference.places import Numbers
 from strided.diagnosis.difference.result import Pattern
 from strided.diagnosis.difference.scan import scan
 from strided.diagnosis.difference.values import Mask
+from strided.wording import range_key
 
 #: The most pairs of boxes that are tried.
 _TRIED = 64
@@ -126,10 +127,5 @@ def _key(box: Box, shape: tuple[int, ...]) -> str:
     >>> _key((slice(0, 4), slice(2, 3), slice(8, 16)), (4, 5, 20))
     ':, 2, 8:16'
     """
-    return ", ".join(_range_key(own, n) for own, n in zip(box, shape, strict=True))
-
-
-def _range_key(own: slice, size: int) -> str:
-    if own.stop - own.start == size:
-        return ":"
-    return f"{own.start}:{own.stop}" if own.stop - own.start > 1 else f"{own.start}"
+    pairs = zip(box, shape, strict=True)
+    return ", ".join(":" if own.stop - own.start == n else range_key(own.start, own.stop) for own, n in pairs)

@@ -15,6 +15,7 @@ from strided.diagnosis.difference.result import Pattern
 from strided.diagnosis.difference.values import are_equal
 from strided.errors import LayoutError, UnsupportedError
 from strided.layout import Layout, Shape, Tile
+from strided.layout.layout import descending
 from strided.tpu import default_layout
 
 #: The tiles of TPUs: T(rows,128) with and without rows that share words, and those of one dimension.
@@ -75,8 +76,8 @@ def _layouts(shape: Shape, likeliest: Layout | None) -> Iterator[Layout]:
             pass
     assert shape.layout is not None
     bits = shape.layout.element_size_in_bits
-    descending = tuple(range(shape.rank))[::-1]
-    orders = itertools.permutations(descending) if shape.rank <= MOST_DIMENSIONS else (descending, descending[::-1])
+    row_major = descending(shape.rank)
+    orders = itertools.permutations(row_major) if shape.rank <= MOST_DIMENSIONS else (row_major, row_major[::-1])
     for order in orders:
         yield Layout(order, element_size_in_bits=bits)
         for tiles in _TILES if shape.rank > 1 else _FLAT_TILES:

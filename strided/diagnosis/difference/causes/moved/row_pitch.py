@@ -37,6 +37,11 @@ class _Rows(NamedTuple):
     pitch: int
     is_padded: bool
 
+    @property
+    def pitches(self) -> tuple[int, int]:
+        """How far apart they lie in b, and how far apart they were taken to lie."""
+        return (self.pitch, self.size) if self.is_padded else (self.size, self.pitch)
+
 
 def row_pitch(evidence: Evidence) -> Pattern | None:
     """How far apart the rows are, and how far apart they were taken to be."""
@@ -44,9 +49,10 @@ def row_pitch(evidence: Evidence) -> Pattern | None:
         return None
     order = _Order(evidence)
     for rows in order.likeliest():
-        if not (share := _share(evidence, order, rows)) or not is_no_chance(evidence, math.log2(_WINDOW)):
+        share = evidence.share_in_whole_array(_test(evidence, order, rows), _LEAST_KNOWN)
+        if not share or not is_no_chance(evidence, math.log2(_WINDOW)):
             continue
-        real, read = (rows.pitch, rows.size) if rows.is_padded else (rows.size, rows.pitch)
+        real, read = rows.pitches
         which = "" if rows.size == evidence.shape[order.axes[-1]] else f" of {rows.size:,} elements"
         others = "padding" if rows.is_padded else "from beyond the end"
         sentence = (
@@ -100,24 +106,13 @@ class _Order:
         return in_turn(numbers_at(operand, self._evidence, self.points(np.arange(start, stop))), length)
 
 
-def _share(evidence: Evidence, order: _Order, rows: _Rows) -> float:
-    """The part of the mismatches that such rows explain; 0 if anything refutes them."""
-    explained = 0.0
-    for probe in (evidence.few, evidence.some, evidence.anywhere, evidence.every):
-        explained = _test(evidence, order, rows)(probe)
-        if explained < _LEAST_KNOWN:
-            return 0.0
-    return explained
-
-
 def _test(evidence: Evidence, order: _Order, rows: _Rows) -> Test:
     """The hypothesis that b has its elements where such rows lie: all that do not come from padding."""
+    real, read = rows.pitches
 
     def test(probe: Probe) -> float:
-        places = order.places(probe.points)
-        in_b, in_a = (rows.pitch, rows.size) if rows.is_padded else (rows.size, rows.pitch)
-        row, within = np.divmod(places, in_b)
-        origin = row * in_a + within
+        row, within = np.divmod(order.places(probe.points), real)
+        origin = row * read + within
         exists = (within < rows.size) & (origin < order.total)
         points = order.points(np.where(exists, origin, 0))
         same = are_equal(evidence.a.at(points), probe.values, evidence.tolerance)
