@@ -157,7 +157,8 @@ class VectorStep:
             together = max(1, self.rows // 2) if self.interleaved == 2 else 1
             return lane.run * max(self.widths) * together
         run = row.target.run(row.extent) * self.bits - 8 * self.lacking
-        return 0 if lane.target.unit_stride * 8 == run and not lane.target.unit else run
+        goes_on = lane.extent > 1 and lane.target.unit_stride * 8 == run and not lane.target.unit
+        return 0 if goes_on else run
 
     @property
     def goes_on_in_words(self) -> bool:
