@@ -10,6 +10,7 @@ the parent hands on through a pipe. Where the pipe ends, so has the parent, by w
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import signal
 import sys
@@ -23,24 +24,46 @@ from strided.cli.interruption import interruptible
 
 #: After how long a thread is told again.
 _AGAIN_SECONDS = 0.02
+#: The exit code of a child that could not start the thread that listens to its parent.
+_NO_THREAD = 71
 #: What a process does about a signal.
 _Handler = Callable[[int, Any], Any]
 
 
 def forked() -> int | None:
-    """None in a child; in the parent, once the child has ended, the exit code of the child, or minus its signal."""
+    """None in a child; in the parent, once the child has ended, the exit code of the child, or minus its signal.
+
+    Raises
+    ------
+    OSError
+        The system starts no process, or no thread in it. Signals have the meaning that they had before.
+    """
     handlers = _handlers()
-    signal.pthread_sigmask(signal.SIG_BLOCK, handlers)  # until it is settled who answers
     asked, ask = os.pipe()
-    child = os.fork()
+    signal.pthread_sigmask(signal.SIG_BLOCK, handlers)  # until it is settled who answers
+    try:
+        child = os.fork()
+    except OSError:
+        os.close(asked)
+        os.close(ask)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, handlers)
+        raise
     if child:
         os.close(asked)
-        _answer(handlers, lambda number, _: _hand_on(ask, number))
+        _answer(dict.fromkeys(handlers, lambda number, _: _hand_on(ask, number)))
         _, status = os.waitpid(child, 0)
-        return os.waitstatus_to_exitcode(status)
+        code = os.waitstatus_to_exitcode(status)
+        if code == _NO_THREAD:
+            _answer(handlers)
+            os.close(ask)
+            raise OSError(errno.EAGAIN, "no thread can be started")
+        return code
     os.close(ask)
-    threading.Thread(target=_watch, args=(asked, _told(handlers)), name="strided_parent", daemon=True).start()
-    _answer(handlers, lambda *_: None)
+    try:
+        threading.Thread(target=_watch, args=(asked, _told(handlers)), name="strided_parent", daemon=True).start()
+    except RuntimeError:
+        os._exit(_NO_THREAD)
+    _answer(dict.fromkeys(handlers, lambda *_: None))
     return None
 
 
@@ -70,11 +93,11 @@ def _handlers() -> Mapping[int, _Handler]:
     return {number: handler for number in numbers if callable(handler := signal.getsignal(number))}
 
 
-def _answer(numbers: Mapping[int, object], handler: _Handler) -> None:
-    """Answer signals from now on, those first that came while they were blocked."""
-    for number in numbers:
+def _answer(handlers: Mapping[int, _Handler]) -> None:
+    """Answer signals so from now on, those first that came while they were blocked."""
+    for number, handler in handlers.items():
         signal.signal(number, handler)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, numbers)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, handlers)
 
 
 def _hand_on(ask: int, number: int) -> None:

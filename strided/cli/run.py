@@ -50,11 +50,19 @@ def run(arguments: Sequence[str] | None = None) -> NoReturn:
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, end)
     if arguments is None and sys.argv[1:2] in _MAPPING and hasattr(os, "fork"):
-        code = forked()
-        if code is not None:
-            _end_as(code)
-        end_with(lambda: _carry_out(arguments))
+        _carry_out_in_child()
     _carry_out(arguments)
+
+
+def _carry_out_in_child() -> None:
+    """Carry out the command line of this process and end both; return where the system starts no child."""
+    try:
+        code = forked()
+    except OSError:  # ends without a word if a file is truncated meanwhile, but does without a child
+        return
+    if code is not None:
+        _end_as(code)
+    end_with(lambda: _carry_out(None))
 
 
 def _carry_out(arguments: Sequence[str] | None) -> NoReturn:

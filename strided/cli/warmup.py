@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,6 +12,7 @@ import click
 
 from strided import kernels
 from strided.errors import StridedWarning, warn
+from strided.escape import visible
 
 
 @contextmanager
@@ -23,6 +25,26 @@ def _garbage_kept() -> Iterator[None]:
     finally:
         if on:
             gc.enable()
+
+
+@contextmanager
+def _ends_kept() -> Iterator[None]:
+    """Within this, what a signal's handler raises is not lost, nor printed, where LLVM calls back into Python."""
+    before, lost = sys.unraisablehook, list[BaseException]()
+
+    def keep(unraisable: sys.UnraisableHookArgs) -> None:
+        if unraisable.exc_value is None or isinstance(unraisable.exc_value, Exception):
+            before(unraisable)
+        else:
+            lost.append(unraisable.exc_value)
+
+    sys.unraisablehook = keep
+    try:
+        yield
+    finally:
+        sys.unraisablehook = before
+        if lost:
+            raise lost[0]
 
 
 @click.command()
@@ -43,6 +65,9 @@ def warmup() -> None:
     start = time.perf_counter()
     for number, name in enumerate(kernels.HOMES, 1):
         click.echo(f"{number:2} of {len(kernels.HOMES)}: {name}", err=True)
-        with _garbage_kept():
+        with _garbage_kept(), _ends_kept():
             kernels.load(name)
     click.echo(f"{len(kernels.HOMES)} kernels are ready ({time.perf_counter() - start:.1f} s)")
+    # Whether a folder can be written shows with the first file; whether it has room, with the last.
+    if folder is not None and (lost := sum(not kernels.kernel_of(name).is_on_disk() for name in kernels.HOMES)):
+        warn(f"{lost} of them are not kept: {visible(str(folder))} takes no more, as on a full disk", StridedWarning)

@@ -31,23 +31,24 @@ NUMBER = types.int64
 ZERO = np.int64(0)
 
 # Without NRT nothing counts references. Its atomic increments in inner loops made streaming stores three times slower.
-_OPTIONS = {"nogil": True, "error_model": "numpy", "_nrt": False}
+_OPTIONS = {"nogil": True, "error_model": "numpy", "_nrt": False, "debug": False}
 _SWITCHING = RLock()
 
 
 @contextmanager
 def _compiler_on() -> Iterator[None]:
-    """Within this, Numba compiles though ``NUMBA_DISABLE_JIT`` is set.
+    """Within this, Numba compiles, and checks no bounds, whatever ``NUMBA_DISABLE_JIT`` and ``NUMBA_BOUNDSCHECK`` say.
 
-    That is meant for the functions of whoever sets it, to follow them with a debugger. Kernels are put together from
-    pieces of LLVM: they are nothing without the compiler.
+    These are meant for the functions of whoever sets them, to follow them with a debugger. Kernels are put together
+    from pieces of LLVM: they are nothing without the compiler. And what is kept on disk is the same for all.
     """
     with _SWITCHING:
-        before, numba.config.DISABLE_JIT = numba.config.DISABLE_JIT, 0
+        before = numba.config.DISABLE_JIT, numba.config.BOUNDSCHECK
+        numba.config.DISABLE_JIT, numba.config.BOUNDSCHECK = 0, None
         try:
             yield
         finally:
-            numba.config.DISABLE_JIT = before
+            numba.config.DISABLE_JIT, numba.config.BOUNDSCHECK = before
 
 
 def _njit(**options: Any) -> Any:

@@ -114,3 +114,28 @@ for _ in range(3):
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0
     assert done.stdout.count(f"ended with {code}") == done.stdout.count("ended with") == 3
+
+
+@pytest.mark.parametrize(
+    "limited", ["os.fork = refuse(BlockingIOError)", "threading.Thread.start = refuse(RuntimeError)"]
+)
+@pytest.mark.parametrize(
+    ("instead", "code", "shown"),
+    [("sys.exit(1)", 1, ""), ("os.kill(os.getpid(), signal.SIGINT)", 130, "strided: interrupted\n")],
+    ids=["answers", "Ctrl-C"],
+)
+def test_where_no_process_or_thread_can_be_started_a_command_goes_on_by_itself(
+    limited: str, instead: str, code: int, shown: str, tmp_path: Path
+) -> None:
+    """A trace would end with 1, which is an answer of these commands."""
+    script = f"""
+import threading
+def refuse(error):
+    def start(*_):
+        raise error("the limit")
+    return start
+{_SCRIPT}""".replace("strided.cli.main()", f"{limited}\nstrided.cli.main()")
+    (tmp_path / "x.bin").write_bytes(sample())
+    command = [sys.executable, "-c", script.format(instead=instead), str(tmp_path / "x.bin"), SHAPE]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, start_new_session=True)
+    assert (done.returncode, done.stdout, done.stderr.lstrip("\n")) == (code, "begun False\n", shown)

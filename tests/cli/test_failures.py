@@ -81,6 +81,14 @@ def test_an_error_of_the_system_that_names_no_file(run: Run, dump: Path, monkeyp
     assert (code, err) == (2, f"strided: {os.strerror(errno.EIO)}\n")
 
 
+def test_too_little_memory_to_report_an_error_is_a_line(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr("strided.cli.run._fail", fail)
+    assert run("info", TEXT, "--frob") == (2, "", "strided: not enough memory\n")
+
+
 @pytest.mark.parametrize(("told", "words"), [((), "the input ends too early"), (("x.bin is cut",), "x.bin is cut")])
 def test_an_input_that_ends_early_is_no_interruption(
     run: Run, dump: Path, monkeypatch: pytest.MonkeyPatch, told: tuple[str, ...], words: str

@@ -2,16 +2,33 @@
 
 from __future__ import annotations
 
+import ctypes
+import signal
 import warnings
+from pathlib import Path
 
 import pytest
 
 from strided import kernels
+from strided.cli.group import Ended
 from tests.commands import Run
 
 
+class _Kernel:
+    """In place of a compiled one; `kept` tells whether its folder had room for it."""
+
+    def __init__(self, folder: Path, *, kept: bool = True) -> None:
+        self._folder, self._kept = folder, kept
+
+    def folder(self) -> Path:
+        return self._folder
+
+    def is_on_disk(self) -> bool:
+        return self._kept
+
+
 def test_warmup_names_each_kernel_before_it_is_compiled(
-    run: Run, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    run: Run, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     shown = {}
 
@@ -19,7 +36,9 @@ def test_warmup_names_each_kernel_before_it_is_compiled(
         shown[name] = capsys.readouterr().err
 
     monkeypatch.setattr(kernels, "load", load)
-    code, out, _ = run("warmup")
+    with monkeypatch.context() as patch:
+        patch.setattr(kernels, "kernel_of", lambda name: _Kernel(tmp_path))
+        code, out, _ = run("warmup")
     assert shown == {name: f"{k:2} of {len(kernels.HOMES)}: {name}\n" for k, name in enumerate(kernels.HOMES, 1)}
     assert (code, out[:21]) == (0, f"{len(kernels.HOMES)} kernels are ready ")
     monkeypatch.setenv("STRIDED_CACHE", "0")
@@ -38,3 +57,35 @@ def test_a_compiler_that_does_not_load_is_an_error_of_one_line(
 
     monkeypatch.setattr(kernels, "kernel_of", kernel_of)
     assert run("warmup") == (2, "", f"strided: kernels cannot be compiled: {error!r}\n")
+
+
+def test_warmup_warns_of_kernels_that_a_full_disk_did_not_take(
+    run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(kernels, "load", lambda name: None)
+    monkeypatch.setattr(kernels, "kernel_of", lambda name: _Kernel(tmp_path, kept=name != "fill"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        code, _, err = run("warmup")
+    assert code == 0
+    assert err.splitlines()[-1] == (
+        f"strided: warning: 1 of them are not kept: {tmp_path} takes no more, as on a full disk"
+    )
+
+
+@pytest.mark.parametrize(
+    ("end", "code"), [(KeyboardInterrupt(), 130), (Ended(signal.SIGTERM), 143)], ids=["Ctrl-C", "SIGTERM"]
+)
+def test_a_signal_while_llvm_calls_back_ends_it_without_a_trace(
+    run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, end: BaseException, code: int
+) -> None:
+    def raise_end() -> None:
+        raise end
+
+    monkeypatch.setattr(kernels, "load", lambda name: ctypes.CFUNCTYPE(None)(raise_end)())
+    monkeypatch.setattr(kernels, "kernel_of", lambda name: _Kernel(tmp_path))
+    ended, out, err = run("warmup")
+    assert (ended, out) == (code, "")
+    assert err.split("\n", 1)[0] == f" 1 of {len(kernels.HOMES)}: run_tasks"
+    assert "Traceback" not in err
+    assert "ignored" not in err

@@ -350,3 +350,16 @@ assert numba.njit(own) is own
     environment = os.environ | {"NUMBA_DISABLE_JIT": "1"}
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=False)
     assert ran.returncode == 0, ran.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["NUMBA_BOUNDSCHECK", "NUMBA_DEBUGINFO", "NUMBA_ENABLE_PROFILING"])
+def test_what_numba_adds_for_debugging_is_not_kept_for_others(name: str) -> None:
+    """The name of the file does not tell: whoever finds it later would have the checks, too."""
+    code = "from strided import kernels; print(len(kernels.kernel_of('fill').code([])))"
+
+    def size(**environment: str) -> int:
+        command = [sys.executable, "-c", code]
+        return int(subprocess.run(command, capture_output=True, env=os.environ | environment, check=True).stdout)
+
+    assert abs(size(**{name: "1"}) - size()) < 1000
