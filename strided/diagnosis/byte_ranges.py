@@ -138,7 +138,7 @@ def _sets(map_: AddressMap, items: Iterable[Item], bits: int, gap: int) -> Itera
         if isinstance(item, IndexRange):
             yield [*_parts_of_span(next(axes), item, bits, gap)]
         else:
-            arrays = arrays + _added(next(axes), np.asarray(item))
+            arrays = arrays + _added(next(axes), np.atleast_1d(item))  # scalars would warn of sums that wrap around
     yield [*_parts_of(arrays, bits, gap)]
 
 

@@ -9,7 +9,6 @@ from typing import Any, SupportsIndex, TypeVar
 from strided.arrays.buffer_spec import spec_of
 from strided.errors import StridedError, UnsupportedError
 from strided.layout import UNBOUNDED, AnyShape, BufferShape, Layout, Shape, TupleShape
-from strided.layout.element_types import MAX_NDIM
 from strided.layout.parser import any_shape
 from strided.layout.sizes import Sizes, sizes, tile_of
 from strided.layout.tuples import unbuffered
@@ -162,8 +161,6 @@ def _memory_in_words(known: Sizes) -> str:
 
 
 def _particulars(shape: Shape, layout: Layout) -> Iterator[tuple[str, str]]:
-    if shape.rank > MAX_NDIM:
-        yield "caution", f"an array of {shape.rank} dimensions: NumPy's have {MAX_NDIM} at most, so values are not read"
     try:
         spec_of(shape)
     except UnsupportedError as error:

@@ -106,18 +106,14 @@ class Addressing:
         3
         """
         d = self.dimension_number(dimension)
-        window = self.address_map
-        for other in range(self.rank - 1, -1, -1):
-            if other != d:
-                window = window.sliced(other, 0, 1, min(1, self.dimensions[other]))
-        strides = window.strides
+        strides = self.address_map.transposed((d,)).strides  # along this dimension alone
         if strides is None or (self.dimensions[d] == 1 and self._array_layout.tiles):
             raise LayoutError(f"dimension {d} of {self} has no stride: tiles cut it")
         if self.dimensions[d] == 1:
             order = self._array_layout.minor_to_major
             padded = self._array_layout.padded_dimensions or self.dimensions
             return math.prod(padded[k] for k in order[: order.index(d)])
-        return strides[d]
+        return strides[0]
 
     @overload
     def offset_of(self, index: Sequence[Integer]) -> int: ...

@@ -16,6 +16,7 @@ time.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable
 from functools import lru_cache
@@ -27,7 +28,7 @@ from strided.layout.element_types import ELEMENT_TYPES, MAX_NDIM, element_types_
 from strided.layout.layout import order_in_space
 from strided.layout.layout_text import layout_fields
 from strided.layout.lexer import Lexer
-from strided.layout.validation import check_order
+from strided.layout.validation import INT64_MAX, check_order
 from strided.wording import did_you_mean
 
 #: XLA's own limit on nested shapes.
@@ -314,12 +315,15 @@ def any_shape(shape: str | AnyShape) -> AnyShape:
 def array_shape(shape: str | AnyShape) -> Shape:
     """The shape of one array that NumPy can have, from text or a value.
 
-    NotationError for text that is no shape; UnsupportedError for a shape that is not one array's, or has more
+    NotationError for text that is no shape; UnsupportedError for a shape that is not one array's, or has more or larger
     dimensions than NumPy allows.
     """
     found = single_shape(shape)
     if found.rank > MAX_NDIM:
         raise UnsupportedError(f"an array of {found.rank} dimensions: NumPy's have {MAX_NDIM} at most")
+    # The bytes of other shapes fit 64 bits; NumPy multiplies the sizes beside a 0, too.
+    if 0 in found.dimensions and math.prod(n for n in found.dimensions if n > 0) * found.dtype.itemsize > INT64_MAX:
+        raise UnsupportedError(f"{found.text(layout=False)}: NumPy has no array of such sizes, not even an empty one")
     return found
 
 

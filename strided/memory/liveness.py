@@ -84,6 +84,7 @@ class Liveness:
         self._classes: dict[int, list[int]] = {}
         for number in range(len(self._members)):
             self._classes.setdefault(self._find(number), []).append(number)
+        self._last_uses: dict[tuple[Run, bool], int] = {}
         self._until = {0: 0}
         for (call, start, _), inside in self._calls.items():  # those around a call come before it
             self._until[inside] = max(self._until[call], self._done((call, start), root))
@@ -313,10 +314,20 @@ class Liveness:
             if is_argument or instruction.opcode == "constant":
                 return LiveRange(0, end)
             start, stop = min(start, place), max(stop, end if run == root else place, self._until.get(call, 0))
-            for user in instruction.users:
-                if _uses(user, index):
-                    stop = max(stop, self._place.get((call, user), 0))
+            stop = max(stop, self._last_use(run, is_part=bool(index)))
         return LiveRange(start, stop)
+
+    def _last_use(self, run: Run, *, is_part: bool) -> int:
+        """The place of the last instruction that uses a result, or the parts of a tuple; 0 if there is none.
+
+        Kept, since a tuple of thousands of parts has as many users, and all its parts have the same ones.
+        """
+        found = self._last_uses.get((run, is_part))
+        if found is None:
+            call, instruction = run
+            used = (self._place.get((call, user), 0) for user in instruction.users if _uses(user, is_part=is_part))
+            found = self._last_uses[run, is_part] = max(used, default=0)
+        return found
 
 
 def _operand_aliases(instruction: Instruction) -> tuple[Alias, ...]:
@@ -328,14 +339,14 @@ def _operand_aliases(instruction: Instruction) -> tuple[Alias, ...]:
         return ()
 
 
-def _uses(user: Instruction, index: Index) -> bool:
-    """Whether an instruction uses that part of its operand, and does not only name it again.
+def _uses(user: Instruction, *, is_part: bool) -> bool:
+    """Whether an instruction uses its operand, or the parts of it, and does not only name it again.
 
     Who takes an element of a tuple looks it up in the tuple's table, which is the part at the top.
     """
     if user.opcode == "get-tuple-element":
-        return not index
-    return user.opcode not in _NAMING and not (index and user.opcode == "while")
+        return not is_part
+    return user.opcode not in _NAMING and not (is_part and user.opcode == "while")
 
 
 def _in_order(module: Module) -> tuple[list[Run], dict[tuple[int, Instruction, int], int]]:
@@ -349,7 +360,7 @@ def _in_order(module: Module) -> tuple[list[Run], dict[tuple[int, Instruction, i
     seen: set[int] = set()
     around: set[int] = set()  # computations that are being called: a hostile one may call itself
     again, most = 0, min(_MAX_CALLED_AGAIN, _LEAST_CALLED_AGAIN + _CALLED_AGAIN * len(module.instructions))
-    todo: list[tuple[Run, list[int] | None]] = [((0, i), None) for i in reversed(module.entry.instructions)]
+    todo: list[tuple[Run, set[int] | None]] = [((0, i), None) for i in reversed(module.entry.instructions)]
     while todo:
         run, called = todo.pop()
         call, instruction = run
@@ -357,10 +368,11 @@ def _in_order(module: Module) -> tuple[list[Run], dict[tuple[int, Instruction, i
             order.append(run)
             around.difference_update(called or ())
             continue
-        begun: list[int] = []
+        begun: set[int] = set()
         todo.append((run, begun))
         for n, computation in reversed([*enumerate(instruction.called_computations)]):
-            if id(computation) in around.difference(begun) or computation.is_entry:
+            is_around = id(computation) in around and id(computation) not in begun
+            if is_around or computation.is_entry:
                 continue
             again += len(computation.instructions) if id(computation) in seen else 0
             if again > most:
@@ -368,7 +380,7 @@ def _in_order(module: Module) -> tuple[list[Run], dict[tuple[int, Instruction, i
             inside = calls[call, instruction, n] = len(calls) + 1
             seen.add(id(computation))
             around.add(id(computation))
-            begun.append(id(computation))
+            begun.add(id(computation))
             todo += [((inside, i), None) for i in reversed(computation.instructions)]
     return order, calls
 

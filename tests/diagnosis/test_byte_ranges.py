@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import tracemalloc
+import warnings
 
 import numpy as np
 import pytest
@@ -139,3 +140,12 @@ def test_four_terabytes_take_no_more_than_their_ranges(key, gap: int, count: int
     assert len(found) == count
     assert int((found[:, 1] - found[:, 0]).sum()) == touched
     assert peak < (1 << 24) + 100 * count
+
+
+def test_sums_that_wrap_around_on_the_way_are_no_warnings() -> None:
+    text = f"f32[{2**40}]{{0:T(182414956)(1000000007,2)}}"
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for index in (0, 2**40 - 1):
+            start = 4 * sd.parse_shape(text).offset_of((index,))
+            assert byte_ranges(text, index).tolist() == [[start, start + 4]]

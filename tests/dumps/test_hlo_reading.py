@@ -694,3 +694,26 @@ ENTRY e {{
 }}
 """)
     assert str(module.entry.root.shape) == shape
+
+
+@pytest.mark.parametrize("name", ["s1", "p", "a$b"])
+def test_operands_of_asynchronous_operations_are_found_by_names_that_xla_changes(name: str) -> None:
+    text = f"""HloModule m, is_scheduled=true
+
+%wrapped (p: f32[8]) -> f32[8] {{
+  %p = f32[8]{{0}} parameter(0)
+  ROOT %n = f32[8]{{0}} negate(%p)
+}}
+
+ENTRY %main (a: f32[8]) -> f32[8] {{
+  %a = f32[8]{{0}} parameter(0)
+  %{name} = ((f32[8]{{0}}), f32[8]{{0}}, s32[]) async-start(%a), calls=%wrapped
+  ROOT %d = f32[8]{{0}} async-done(%{name})
+}}
+"""
+    entry = read_hlo(text).entry
+    start = entry.instructions[1]
+    assert start.name != name or name == "p"
+    assert entry.root.operands == (start,)
+    assert start.users == (entry.root,)
+    assert entry.instruction(name) is start

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import math
 import pickle
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -18,6 +19,7 @@ from tests import oracle
 from tests.cases import CORPUS, TILED_EXAMPLES, TPU_LAYOUT_SIZES, Case, worlds
 from tests.checks import check_addresses, outcome, shape_of
 from tests.oracle import Spec
+from tests.steps import steps
 from tests.strategies import cases
 
 # --- values ---------------------------------------------------------------------------------------------------------
@@ -514,3 +516,15 @@ def test_one_number_is_no_index() -> None:
         with pytest.raises(TypeError, match="an index is a sequence of 1 integers or arrays, not 2"):
             ask(2)  # type: ignore[arg-type]
     assert shape.in_bounds(iter([4]))  # type: ignore[arg-type]
+
+
+def test_a_stride_takes_work_that_does_not_grow_with_the_rank() -> None:
+    """So that all strides of a hostile text of a thousand dimensions take work in proportion to it."""
+
+    def ask(rank: int) -> Callable[[], object]:
+        shape = sd.parse_shape(f"f32[{','.join(['2', *['1'] * rank])}]")
+        _ = shape.address_map
+        return partial(shape.stride_of, 0)
+
+    few, many = steps(ask(50)), steps(ask(400))
+    assert many < few + 100

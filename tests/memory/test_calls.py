@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from functools import partial
 
 import pytest
 
 import strided as sd
+from strided.memory.liveness import Liveness
+from tests.steps import check_linear
 
 CALLED = """HloModule m, is_scheduled=true
 
@@ -100,3 +104,22 @@ ENTRY %main () -> f32[1024] {
 }
 """
     assert [b.bytes for b in sd.memory_report(text).buffers] == [4096]
+
+
+def parts_taken_one_by_one(count: int) -> str:
+    """A module that takes apart a tuple of many arrays."""
+    array = "f32[8]{0}"
+    entry = "ENTRY %main (a: f32[8]) -> f32[8] {\n  %a = f32[8]{0} parameter(0)\n"
+    made = f'  %t = ({", ".join([array] * count)}) custom-call(%a), custom_call_target="f"\n'
+    taken = (f"  %g{n} = {array} get-tuple-element(%t), index={n}\n" for n in range(count))
+    return f"HloModule m, is_scheduled=true\n\n{entry}{made}{''.join(taken)}  ROOT %r = {array} negate(%g0)\n}}\n"
+
+
+def test_all_parts_of_a_tuple_are_followed_in_work_that_grows_as_they_do() -> None:
+    def follow(count: int) -> Callable[[], object]:
+        module = sd.read_hlo(parts_taken_one_by_one(count))
+        assert module.instruction("t").users
+        return partial(Liveness, module)
+
+    follow(1)()
+    check_linear(follow, 40)

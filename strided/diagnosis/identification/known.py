@@ -71,7 +71,7 @@ def known_of(shape: str | AnyShape | None) -> Known:
             raise NotationError(error.message, text=text, position=place) from None
     if parsed.layout is None:
         raise UnsupportedError(f"{parsed} is no array: it has no bytes")
-    refuse_split(parsed, parsed.layout)
+    refuse_split(array_shape(parsed), parsed.layout)
     if 0 in parsed.dimensions:
         raise LayoutError(f"{parsed.text(layout=False)} has no elements, so every layout explains them")
     dimensions = tuple(None if n == UNBOUNDED else n for n in parsed.dimensions)

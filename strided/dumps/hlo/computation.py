@@ -95,6 +95,11 @@ class Computation:
                 users.setdefault(name, {})[instruction] = None
         return users
 
+    def note_renamed(self, written: str, name: str) -> None:
+        """Note that one of the instructions has another name than in the text; then it is found by both."""
+        self.renamed[written] = name
+        vars(self).pop("_by_name", None)  # made already where asynchronous operations looked up their operands
+
     def instruction(self, name: str) -> Instruction:
         """The instruction of that name (a percent sign in front is fine), or else the one with that name in the text.
 

@@ -94,13 +94,14 @@ def rename(computations: Sequence[Computation]) -> dict[str, str]:
     if elements:
         instructions = [one for one in instructions if not one.is_implied]
     for one, written, name in _changes(instructions):
-        one.computation.renamed[written] = name
+        one.computation.note_renamed(written, name)
     for one in elements:
         # Each is named after what it is an element of.
         (whole,), written = one.operand_names, one.name
         name = f"{whole}{MARK}{written.rpartition(MARK)[2]}"
         if name != written:
-            one.name = one.computation.renamed[written] = name
+            one.name = name
+            one.computation.note_renamed(written, name)
     new_names = {}
     for computation, written, name in _changes([computation for computation in computations if computation.name]):
         if computation.signature:  # a body printed inside its caller has no name in the text
