@@ -16,7 +16,16 @@ def interruptible() -> Iterator[None]:
         if sys.stderr is not None:
             sys.stderr.write("strided: interrupted\n")
         sys.exit(130)
-    except MemoryError:
+    except MemoryError as error:
         if sys.stderr is not None:
-            sys.stderr.write("strided: not enough memory\n")
+            sys.stderr.write(f"strided: {too_little_memory(error)}\n")
         sys.exit(2)
+
+
+def too_little_memory(error: MemoryError) -> str:
+    """What is said of an error of too little memory, with what it says itself.
+
+    >>> too_little_memory(MemoryError()), too_little_memory(MemoryError("9 MB are left"))
+    ('not enough memory', 'not enough memory: 9 MB are left')
+    """
+    return f"not enough memory: {error}" if str(error) else "not enough memory"

@@ -19,6 +19,7 @@ import click
 
 from strided.cli.child import end_with, forked
 from strided.cli.group import ENDING, commands, end
+from strided.cli.interruption import too_little_memory
 from strided.cli.operands import STANDARD
 from strided.cli.options import help_width, width
 from strided.errors import NotationError, StridedError
@@ -105,7 +106,7 @@ def _message_of(error: Exception) -> str:
         case OSError():
             return _os_error_message(error)
         case MemoryError():
-            return "not enough memory"
+            return too_little_memory(error)
     return str(error)
 
 

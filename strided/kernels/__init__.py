@@ -79,11 +79,18 @@ def load(name: str, code: bytes = b"") -> Callable[..., Any]:
     """The kernel of this name, compiled: calling it costs no more than Numba's own dispatch.
 
     It is the code that another process made, if that is given, or is loaded from disk, or compiled here.
+
+    Raises
+    ------
+    MemoryError
+        So little address space is left that LLVM might end the process.
     """
     kernel = _loaded.get(name)
     if kernel is None:
         with background.undisturbed():
-            kernel = _loaded[name] = kernel_of(name).compile(code=code)
+            own = kernel_of(name)
+            background.refuse_to_crash(compiling=not code and not own.is_on_disk())
+            kernel = _loaded[name] = own.compile(code=code)
     return kernel
 
 

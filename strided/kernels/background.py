@@ -153,9 +153,10 @@ class Compiler:
 
         with undisturbed():
             found: bool = kernel_of(name).is_on_disk()
-            _refuse_to_crash(compiling=not found)
             if found:
                 self._load(name, b"")
+            else:
+                refuse_to_crash(compiling=True)
         return found
 
     def _compile(self, names: list[str]) -> None:
@@ -189,7 +190,6 @@ class Compiler:
         with self._telling(name):
             if not self._closed.is_set():
                 with undisturbed():
-                    _refuse_to_crash()
                     self._load(name, code)
 
     def _made_by(self, command: list[str]) -> bytes:
@@ -250,7 +250,7 @@ def _stop(child: subprocess.Popen[bytes]) -> None:
         child.stdin.write(b".")
 
 
-def _refuse_to_crash(*, compiling: bool = False) -> None:
+def refuse_to_crash(*, compiling: bool = False) -> None:
     """Raise MemoryError where LLVM may find so little memory that it ends this process, or one that compiles."""
     with suppress(ImportError, OSError):
         import resource

@@ -674,3 +674,18 @@ def test_no_lock_is_made_where_there_are_none(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setitem(sys.modules, "fcntl", None)
     with background._alone(tmp_path / "copy.lock"):
         assert list(tmp_path.iterdir()) == []
+
+
+@limited
+def test_no_kernel_is_compiled_here_where_llvm_would_end_the_process(folder: Path) -> None:
+    code = """
+import resource
+from strided import kernels
+kernels.kernel_of("copy")
+resource.setrlimit(resource.RLIMIT_AS, (900 << 20, -1))
+try:
+    kernels.load("copy")
+except MemoryError as error:
+    print(error)
+"""
+    assert "compiling takes 1024 MB" in said(process(code, folder))
