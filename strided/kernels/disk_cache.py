@@ -100,8 +100,9 @@ class DiskCache:
 
     def _state(self, context: Any) -> bytes:
         """The hash of all that the code depends on."""
-        compiler = sys.version, numba.__version__, llvmlite.__version__, int(numba.config.OPT)
-        state = repr((compiler, context.codegen().magic_tuple(), tuned_cpu(), self._arguments)).encode()
+        compiler = sys.version, numba.__version__, llvmlite.__version__
+        passes = int(numba.config.OPT), numba.config.LOOP_VECTORIZE, numba.config.SLP_VECTORIZE
+        state = repr((compiler, passes, context.codegen().magic_tuple(), tuned_cpu(), self._arguments)).encode()
         return hashlib.sha256(self._sources + state).digest()
 
     def _files(self, state: bytes) -> list[Path]:

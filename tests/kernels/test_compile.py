@@ -207,9 +207,12 @@ def test_code_depends_on_what_is_imported_by_what_a_module_imports():
     assert {f"strided.kernels.{name}" for name in ("contiguous", "simd_bytes", "compile", "llvm")} <= needed
 
 
-def test_code_that_is_not_optimised_is_not_used(folder, monkeypatch):
+@pytest.mark.parametrize(
+    ("name", "value"), [("OPT", type(numba.config.OPT)("0")), ("LOOP_VECTORIZE", 0), ("SLP_VECTORIZE", 1)]
+)
+def test_code_that_is_optimised_otherwise_is_not_used(name, value, folder, monkeypatch):
     with monkeypatch.context() as within:
-        within.setattr(numba.config, "OPT", type(numba.config.OPT)("0"))
+        within.setattr(numba.config, name, value)
         fresh().compiled  # noqa: B018
     assert not fresh().compiled.stats.cache_hits
 
