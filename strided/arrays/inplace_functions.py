@@ -19,7 +19,13 @@ from strided.arrays.encode import cast_as_array
 Function = Callable[..., Any]
 
 
+#: Elements of plain strides that are fewer than so many bytes are copied by NumPy in less time than a plan takes.
+_FEW_BYTES = 1 << 16
+
+
 def _copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) -> Any:
+    if type(dst) is np.ndarray and where is True and casting in ("no", "equiv", "safe", "same_kind", "unsafe"):
+        return _copy_out(src, dst)
     if not isinstance(dst, ArrayBase) or not isinstance(casting, str):
         return NotImplemented
     if where is not True:
@@ -34,6 +40,16 @@ def _copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) -
     np.copyto(target, example, casting=casting)  # type: ignore[arg-type]
     if dst.size or not is_scalar:
         dst[...] = target if is_scalar else src
+    return None
+
+
+def _copy_out(array: Any, out: np.ndarray[Any, Any]) -> Any:
+    """Copy an array to an ndarray that is like it, straight from its buffer."""
+    if not isinstance(array, ArrayBase) or (array.is_strided and array.nbytes < _FEW_BYTES):
+        return NotImplemented
+    if out.shape != array.shape or out.dtype != array.dtype or not out.flags.writeable or overlap.repeats(out):
+        return NotImplemented
+    array.to_numpy(out)
     return None
 
 

@@ -143,3 +143,15 @@ def _meet(first: IndexRange, second: IndexRange) -> bool:
     at = a.start + a.step * turns
     at += -(-(low - at) // step) * step
     return at <= high
+
+
+def repeats(out: Any) -> bool:
+    """Whether some elements may lie at one place."""
+    if isinstance(out, ArrayBase):
+        return out._map.is_spread
+    span = out.itemsize
+    for stride, n in sorted((abs(stride), n) for stride, n in zip(out.strides, out.shape, strict=True) if n > 1):
+        if stride < span:
+            return True
+        span += (n - 1) * stride
+    return False

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from strided.arrays import blocks, deferral, fancy, reductions, wide_sums
+from strided.arrays import blocks, deferral, fancy, overlap, reductions, wide_sums
 from strided.arrays.arguments import Arguments, is_writeable, with_each
 from strided.arrays.base import Array, ArrayBase, broadcasts
 from strided.arrays.blocks import Box
@@ -166,7 +166,7 @@ def _in_blocks(ufunc: np.ufunc, inputs: tuple[Any, ...], outs: tuple[Any, ...], 
     if not all(x.flags.writeable for x in given):
         _refuse(ufunc, inputs, kwargs)
         return NotImplemented
-    if any(map(_repeats, given)):
+    if any(map(overlap.repeats, given)):
         return NotImplemented  # an element that is there several times would be written in every block
     mask_type = None if isinstance(where, np.ndarray) else np.bool_
     masks = [] if where is True else [where if isinstance(where, ArrayBase) else np.asarray(where, mask_type)]
@@ -408,18 +408,6 @@ def _is_plain(x: Any) -> bool:
     if isinstance(x, np.ndarray):
         return deferral.is_ndarray(x)
     return isinstance(x, ArrayBase | np.generic) or not hasattr(type(x), "__array_wrap__")
-
-
-def _repeats(out: Any) -> bool:
-    """Whether some elements may lie at one place."""
-    if isinstance(out, ArrayBase):
-        return out._map.is_spread
-    span = out.itemsize
-    for stride, n in sorted((abs(stride), n) for stride, n in zip(out.strides, out.shape, strict=True) if n > 1):
-        if stride < span:
-            return True
-        span += (n - 1) * stride
-    return False
 
 
 def _entangled(first: Any, second: Any) -> bool:

@@ -10,6 +10,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
+from numpy.lib.stride_tricks import as_strided
 
 import strided as sd
 from tests.checks import outcome, same_outcome, same_values
@@ -201,6 +202,49 @@ def test_copyto_of_scalars(source: Any, casting: Any, dims: tuple[int, ...], dty
         lambda: np.copyto(array, source, casting=casting), lambda: np.copyto(values, source, casting=casting), same
     )
     same_values(array, values)
+
+
+@pytest.mark.parametrize(
+    "out_layout", ["{1,0}", "{0,1}", "reversed", "windows", "read-only", "other dtype", "same memory"]
+)
+@pytest.mark.parametrize("layout", ["{1,0:T(8,128)}", "{0,1}", "{1,0}"])
+@pytest.mark.parametrize("dims", [(150, 130), (3, 5), (0, 4)])
+def test_copyto_an_ndarray(dims: tuple[int, int], layout: str, out_layout: str) -> None:
+    values = np.arange(dims[0] * dims[1], dtype=np.float32).reshape(dims)
+    array = sd.LayoutArray.from_numpy(values, layout)
+    out, wanted = np.full((dims[0] + 1, dims[1]), 7, np.float32), np.full((dims[0] + 1, dims[1]), 7, np.float32)
+
+    def target(x: np.ndarray[Any, Any]) -> Any:
+        match out_layout:
+            case "{0,1}":
+                return np.full(dims[::-1], 7, np.float32).T
+            case "reversed":
+                return x[1:][::-1, ::-1]
+            case "windows":
+                return as_strided(x, dims, (4, 4))
+            case "read-only":
+                x.flags.writeable = False
+            case "other dtype":
+                return np.full(dims, 7, np.int16)
+        return x[1:]
+
+    one, other = target(out), target(wanted)
+    if out_layout == "same memory" and array.is_strided:
+        one, other = array.as_strided()[::-1], np.array(values)[::-1]
+    casting: Any = "unsafe" if out_layout == "other dtype" else "same_kind"
+    same_outcome(
+        lambda: np.copyto(one, array, casting=casting), lambda: np.copyto(other, values, casting=casting), same
+    )
+    np.testing.assert_array_equal(one, other)
+    np.testing.assert_array_equal(out, wanted)
+
+
+def test_copyto_an_ndarray_takes_no_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    array = sd.LayoutArray.from_numpy(np.zeros((40, 150), np.float32), "{1,0:T(8,128)}")
+    out = np.ones((40, 150), np.float32)
+    monkeypatch.setattr("strided.arrays.array_functions._converted", None)
+    np.copyto(out, array)
+    assert not out.any()
 
 
 def test_copyto_of_a_scalar_converts_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
