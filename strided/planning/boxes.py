@@ -43,6 +43,11 @@ class Axis(NamedTuple):
         return min(self.source.run(self.extent), self.target.run(self.extent))
 
     @property
+    def distance(self) -> int:
+        """How far it is from one index to the next on the side where that is less."""
+        return min(self.source.distance, self.target.distance)
+
+    @property
     def period(self) -> int:
         """Coordinates, or indices at steps of 1, after which the tiles of both sides repeat; 1 without tiles."""
         return math.lcm(self.source.period, self.target.period)

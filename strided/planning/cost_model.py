@@ -47,6 +47,8 @@ _WORDS, _MADE_COST, _MADE_ROW_COST = 64, 3300.0, 310.0
 _AGAIN = 0.75
 #: The part of a box that a second step may take without being compared with other ways: one of so many.
 LITTLE_LEFT = 256
+#: How much longer short runs of words that rows share must take, read and written, for other ways to be compared.
+_SHORT_WORD_RUNS = 4, 8
 #: The least part of a time that counts as much as all of it: a box stays whole where its parts would take no less.
 ALIKE = 0.98
 #: How much longer a transposition takes that reads words alone: of each tile it wants few at a time.
@@ -172,5 +174,5 @@ def leaves_gaps(found: Matched) -> bool:
     cost = cost_of(*found) + _cost_of_scattered(found.rest)
     if first.interleaved:
         # Of packed elements, nothing that costs less was faster.
-        return first.bits >= 8 and cost > 4 * full
+        return first.bits >= 8 and cost > _SHORT_WORD_RUNS[first.interleaved - 1] * full
     return (first.kind.squares or first.kernel in ("pack_words", "short_rows")) and cost > 1.5 * full

@@ -68,10 +68,11 @@ def _candidates(
             least = min(least, way.cost) if way.is_good else least
             yield way
     if max(bits) < 8:
-        for pair in _pairs_of(staging, without_gaps):
-            # To plan a pair takes long.
+        # To plan a pair takes long: first come those that may be the best.
+        for pair in sorted(_pairs_of(staging, without_gaps), key=lambda pair: _least_cost(bits, pair)):
             way = None if _least_cost(bits, pair) >= least else _candidate(box, bits, near, pair, whole_words)
             if way is not None and way.is_good:
+                least = min(least, way.cost)
                 yield way
     elif bits[0] < 8:
         # Words that rows share are unpacked all at once.
@@ -245,12 +246,14 @@ def words_apart(box: Box, source_bits: int, target_bits: int) -> list[Box] | Non
     words, or they have it already.
     """
     near = near_axes(box, 1, source_bits), near_axes(box, 2, target_bits)
+    is_packed_anew = target_bits < source_bits
     for side, bits, own, other in zip((2, 1), (source_bits, target_bits), near, near[::-1], strict=True):
         if not own.rows or not other.lanes:
             continue
         rows, each = box.axes[own.rows[0]], WORD_BITS // bits
-        if bits < 8 and own.rows[0] in other.rows and rows.extent > each and rows.extent % each:
-            # Words are moved as they are, but for those that rows fill in part.
+        is_cut = own.rows[0] in other.rows and rows.extent > each and rows.extent % each > 0
+        if bits < 8 and is_cut and not is_packed_anew:
+            # Words are moved as they are, but for those that rows fill in part. Bytes are put into words as fast whole.
             return split(box, own.rows[0], each)
         if other.lanes[0] in (*own.lanes, *own.rows):
             continue
@@ -274,19 +277,21 @@ def squares_apart(box: Box, bits: int) -> list[Box] | None:
     near = near_axes(box, 1, bits), near_axes(box, 2, bits)
     if bits >= 8 or any(own.rows or not own.lanes for own in near) or near[0].lanes[0] == near[1].lanes[0]:
         return None
-    boxes, places, each = [box], [own.lanes[0] for own in near], WORD_BITS // bits
+    places, each = [own.lanes[0] for own in near], WORD_BITS // bits
+    if any(box.axes[place].extent <= each for place in places):
+        return None
     for side, place in zip((1, 2), places, strict=True):
-        rows = (side_of(axis, side) for k, axis in enumerate(box.axes) if k != place)
-        if any(
-            s % WORD_BITS for s in (box.base(side), *(s for own in rows for m in own.radix_maps for s in m.strides))
-        ):
+        others = (side_of(axis, side) for k, axis in enumerate(box.axes) if k != place)
+        steps = (stride for other in others for m in other.radix_maps for stride in m.strides)
+        if any(step % WORD_BITS for step in (box.base(side), *steps)):
             return None
+    boxes = [box]
     # From the last place on, for each split adds an axis.
     for place in sorted(places, reverse=True):
-        parts = [split(part, place, each) for part in boxes]
-        if box.axes[place].extent <= each or None in parts:
+        found = [split(part, place, each) for part in boxes]
+        boxes = [part for parts in found if parts is not None for part in parts]
+        if None in found:
             return None
-        boxes = [part for found in parts for part in found or ()]
     return boxes
 
 

@@ -78,7 +78,8 @@ def _ways(box: Box, signature: CopySignature, room: Spans | None) -> list[_Way]:
     if not (is_poor or has_gaps) or box.elements < limits.current.staged_elements:
         return [_way(box, bits, found, None)]
     apart = words_apart(box, *bits) if found is None or has_gaps else None
-    if apart is None and found is None and signature.same_order and bits[0] == bits[1]:
+    is_many = box.elements >= limits.current.squared_elements
+    if apart is None and found is None and is_many and signature.same_order and bits[0] == bits[1]:
         apart = squares_apart(box, bits[0])
     ways = [] if apart is None else [way for part in reversed(apart) for way in _ways(part, signature, room)]
     if apart is not None and len(apart) == 1:

@@ -144,6 +144,10 @@ def _goals(
     yield from _onward(axes, 2, target, widths[1])
     yield from _onward(axes, 1, source, widths[0])
     yield from ((k, long) for k in (*lanes, *source.lanes, *target.lanes))
+    # Rows along an axis that is near on neither side would take all room: lines are read, and written, once.
+    line = limits.current.line_bits
+    if not {*lanes}.intersection((*source.lanes, *source.rows, *target.lanes, *target.rows)):
+        yield from ((k, a.extent) for k, a in enumerate(axes) if k not in lanes and a.distance < line)
     yield from ((k, _budget(staging)) for k in (*source.lanes, *target.lanes, *reversed(staging[0].order)))
 
 

@@ -45,7 +45,7 @@ def tasks_of(step: VectorStep) -> Iterator[TaskRanges]:
     inner = math.prod(lengths)
     for share, most in ((2 * PAGE_BYTES, min(4 * budget, step.elements // inner // 16)), (1 << 62, budget)):
         for k in reversed(step.outer):
-            near = min(step.axes[k].source.distance, step.axes[k].target.distance)
+            near = step.axes[k].distance
             others = math.prod(lengths) // inner // lengths[k]
             length = length_of(step.axes[k], min(-(-share // near), most // others))
             lengths[k] = max(lengths[k], length)

@@ -43,6 +43,8 @@ class Limits(NamedTuple):
     varint_bytes: int = 1 << 24
     #: From this on a staged copy is worth its planning. `small.Planning`.
     staged_elements: int = 1 << 12
+    #: From this on packed rows are worth the planning of their squares, which takes up to 20 ms. `small.Planning`.
+    squared_elements: int = 1 << 18
     #: From this size of the target on lines are written past the caches, which are too small for it anyway: stores
     #: without reading first. `convert`, `compare.py`.
     stream_bytes: int = 1 << 22

@@ -18,6 +18,7 @@ _NEVER = 1 << 62
 #: The values of each limit to choose from; None is the usual one.
 _CHOICES: dict[str, list[int | None]] = {
     "staged_elements": [0, 0, _NEVER, None],
+    "squared_elements": [0, 0, None],
     "shared_fill_bytes": [0],
     "vector_task_bytes": [1 << 10, 1 << 13, None],
     "group_rows": [8, 48, None],

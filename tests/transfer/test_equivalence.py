@@ -32,7 +32,7 @@ from tests.regions import Guarded, bits_at, expected, map_of, row_major, window
 from tests.thinned import examples, thinned
 
 #: Limits for these tests: the smallest copies are planned, and small ones staged.
-_SMALL = {"small_elements": 0, "tiny_elements": 0, "staged_elements": 256}
+_SMALL = {"small_elements": 0, "tiny_elements": 0, "staged_elements": 256, "squared_elements": 256}
 
 
 @pytest.fixture(autouse=True)
