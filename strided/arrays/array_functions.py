@@ -20,6 +20,7 @@ from strided.arrays.arguments import Arguments, is_writeable, with_each
 from strided.arrays.base import ArrayBase
 from strided.arrays.formatting import corners, needs_line
 from strided.arrays.inplace_functions import INPLACE_FUNCTIONS
+from strided.arrays.joining import JOINING_FUNCTIONS
 
 Function = Callable[..., Any]
 
@@ -361,11 +362,12 @@ IN_PART: dict[Function, Function] = {
 }
 
 
-_OWN = {**VIEWS, **QUESTIONS, **IN_PART, **INPLACE_FUNCTIONS}
+_OWN = {**VIEWS, **QUESTIONS, **IN_PART, **JOINING_FUNCTIONS, **INPLACE_FUNCTIONS}
 
 #: Functions that take several arrays in a layout unconverted.
 _OF_SEVERAL = {
     *INPLACE_FUNCTIONS,
+    *JOINING_FUNCTIONS,
     np.allclose,
     np.array_equal,
     np.atleast_1d,
