@@ -140,8 +140,8 @@ def test_reading_too_far_ends_the_process(tmp_path: Path) -> None:
         [
             (ANOTHER_WIDTH, [], 5231),
             (RUNS, [], 77),
-            (TURNS, [], 278),
-            (TURNS, [], 743),
+            (TURNS, [], 683),
+            (TURNS, [], 1388),
             (PADDING, [], 0),
             (TASKS, ["--large"], 5),
         ],

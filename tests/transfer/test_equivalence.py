@@ -178,7 +178,7 @@ WAYS = [
     Way("{1,0}", "{0,1}", "unpack, transpose8, pack", "unpack, transpose8, pack", 4),
     # Many small matrices, each a column of a block.
     Way("{1,2,0}", "{2,1,0}", "transpose8, transpose8", "transpose8, transpose8", 8, sizes="403,11,5"),
-    Way("{1,2,0}", "{2,1,0}", "transpose8, transpose8", "transpose8, transpose8", 8, sizes="603,4,10"),
+    Way("{1,2,0}", "{2,1,0}", "transpose8, transpose8", "transpose8, transpose8 or interleave8", 8, sizes="603,4,10"),
     Way("{1,2,0}", "{2,1,0}", "transpose8, transpose8", "transpose8, transpose8", 8, sizes="1203,2,4"),
     Way("{1,2,0}", "{2,1,0}", "transpose16, transpose16", "transpose16, transpose16", 16, sizes="503,5,7"),
     Way("{1,2,0}", "{2,1,0}", "transpose16, transpose16", "transpose16, transpose16", 16, sizes="503,2,7"),
