@@ -368,6 +368,7 @@ def groups() -> dict[str, list[str]]:
         "questions": set(dispatch.QUESTIONS),
         "streams": set(reductions.IMPLEMENTATIONS),
         "in part": set(dispatch.IN_PART) - set(dispatch.INPLACE_FUNCTIONS),
+        "joins": set(dispatch.JOINING_FUNCTIONS),
         "writes": set(dispatch.INPLACE_FUNCTIONS),
     }
     found: dict[str, list[str]] = {kind: [] for kind in kinds}
@@ -383,6 +384,7 @@ _TITLES = {
     "questions": "ask for shapes, types and memory: nothing is read",
     "streams": "stream, from 16 MiB of values, block by block, with all threads",
     "in part": "read what they need: the chosen elements, or up to the first difference",
+    "joins": "put arrays together: each is converted straight to its place",
     "writes": "write to the buffer",
     "converted": "get a converted array",
 }
