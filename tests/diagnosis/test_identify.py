@@ -278,7 +278,7 @@ def is_sure_of_another(raw: bytes, text: str, front: int = 0) -> bool:
 
 
 @pytest.mark.parametrize(
-    ("kind", "dimensions"), thinned(itertools.product(["pred", "u8"], ["17,40", "12,128", "24,100", "12,384"]), 5)
+    ("kind", "dimensions"), thinned(itertools.product(["pred", "u8"], ["17,40", "12,128", "24,100", "12,384"]), 9)
 )
 def test_of_masks_none_but_the_right_layout_is_named(kind: str, dimensions: str) -> None:
     """Their neighbours are much alike, and zeros of the padding are the smoothest rows of a mask."""
@@ -327,6 +327,7 @@ def test_bytes_behind_an_array_are_not_decided_for() -> None:
     assert not is_sure_of_another(raw, "pred[33,129]{1,0}", 512)
 
 
+@pytest.mark.slow
 def test_of_the_usual_layouts_none_is_taken_for_granted() -> None:
     """Each plane has a scale of its own, which says nothing of how its elements lie."""
     rng = np.random.default_rng(1)
@@ -367,6 +368,7 @@ def test_counted_values_are_a_sequence_with_tiles_that_give_the_same_values() ->
     assert "s32[2,4,64,128]{3,2,1,0:T(8,128)}" in named(found)
 
 
+@pytest.mark.slow
 def test_sequences_one_below_the_other_have_no_tiles_of_their_length() -> None:
     """They end at multiples of a power of two, where most pairs of a sample lie: as torn as the tiles of a layout."""
     rows, columns = np.ogrid[:16384, :1024]

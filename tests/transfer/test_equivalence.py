@@ -215,7 +215,7 @@ def check_there_and_back(
         check_both(source, target, kernel)
 
 
-@pytest.mark.parametrize("way", thinned(map(pytest.param, WAYS), 3), ids=_name)
+@pytest.mark.parametrize("way", thinned(map(pytest.param, WAYS), 4), ids=_name)
 @pytest.mark.parametrize(
     ("phases", "streaming", "small_tasks"),
     [((0, 0), True, False), ((16, 48), True, True), ((5, 11), False, True), ((64, 1), True, True)],
