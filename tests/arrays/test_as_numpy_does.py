@@ -273,7 +273,9 @@ def test_what_copyto_warns_of(where: Any, source: Any, dims: tuple[int, ...], wr
             found.clear()
             outcome(lambda target=target: np.copyto(target, source, casting="unsafe", where=where))
             warned.append({str(w.message) for w in found})
-    assert warned[0] == warned[1]
+    # Older ones warn of a number that no mask takes.
+    is_old = np.lib.NumpyVersion(np.__version__) < "2.4.0"
+    assert warned[0] <= warned[1] if is_old else warned[0] == warned[1]
 
 
 @pytest.mark.parametrize("source", [np.arange(6, dtype=np.int8).reshape(2, 3), np.arange(5, dtype=np.int8), 1j, "a", 1])
