@@ -89,7 +89,7 @@ def load(name: str, code: bytes = b"") -> Callable[..., Any]:
     if kernel is None:
         with background.undisturbed():
             own = kernel_of(name)
-            background.refuse_to_crash(compiling=not code and not own.is_on_disk())
+            background.refuse_to_crash(lambda: bool(code) or own.is_on_disk())
             kernel = _loaded[name] = own.compile(code=code)
     return kernel
 

@@ -156,7 +156,7 @@ class Compiler:
             if found:
                 self._load(name, b"")
             else:
-                refuse_to_crash(compiling=True)
+                refuse_to_crash(lambda: False)
         return found
 
     def _compile(self, names: list[str]) -> None:
@@ -250,8 +250,11 @@ def _stop(child: subprocess.Popen[bytes]) -> None:
         child.stdin.write(b".")
 
 
-def refuse_to_crash(*, compiling: bool = False) -> None:
-    """Raise MemoryError where LLVM may find so little memory that it ends this process, or one that compiles."""
+def refuse_to_crash(is_compiled: Callable[[], bool]) -> None:
+    """Raise MemoryError where LLVM may find so little memory that it ends this process, or one that compiles.
+
+    Whether a kernel is compiled already is asked only where memory is limited: that takes a look at the disk.
+    """
     with suppress(ImportError, OSError):
         import resource
 
@@ -262,7 +265,7 @@ def refuse_to_crash(*, compiling: bool = False) -> None:
             left = limit - int(file.read().split()[0]) * resource.getpagesize()
         if left < _LOADED_BYTES:
             raise MemoryError(f"{left >> 20} MB of address space are left (ulimit -v)")
-        if compiling and limit < _COMPILED_BYTES:
+        if limit < _COMPILED_BYTES and not is_compiled():
             few, enough = limit >> 20, _COMPILED_BYTES >> 20
             raise MemoryError(f"a process may take {few} MB of address space (ulimit -v); compiling takes {enough} MB")
 

@@ -70,7 +70,9 @@ def _candidates(
     if max(bits) < 8:
         # To plan a pair takes long: first come those that may be the best.
         for pair in sorted(_pairs_of(staging, without_gaps), key=lambda pair: _least_cost(bits, pair)):
-            way = None if _least_cost(bits, pair) >= least else _candidate(box, bits, near, pair, whole_words)
+            if _least_cost(bits, pair) >= least:
+                break
+            way = _candidate(box, bits, near, pair, whole_words)
             if way is not None and way.is_good:
                 least = min(least, way.cost)
                 yield way
