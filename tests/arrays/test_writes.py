@@ -194,7 +194,7 @@ def test_universal_functions_that_write_to_an_input(layout: str, large: bool, mo
     same_values(read_only, y)
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("layout", thinned(LAYOUTS, 4))
 def test_numbas_universal_functions(layout: str) -> None:
     import numba
 

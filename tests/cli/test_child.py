@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from strided.demo import SHAPE, sample
+from tests.thinned import thinned
 
 if not hasattr(os, "fork"):
     pytest.skip("files are not mapped so there", allow_module_level=True)
@@ -117,7 +118,7 @@ for _ in range(3):
 
 
 @pytest.mark.parametrize(
-    "limited", ["os.fork = refuse(BlockingIOError)", "threading.Thread.start = refuse(RuntimeError)"]
+    "limited", thinned(["os.fork = refuse(BlockingIOError)", "threading.Thread.start = refuse(RuntimeError)"], 2)
 )
 @pytest.mark.parametrize(
     ("instead", "code", "shown"),

@@ -21,6 +21,7 @@ from strided import cli
 from strided.cli import run
 from strided.demo import SHAPE, expected, sample
 from tests import paths
+from tests.thinned import thinned
 
 TRIES = {
     # The order of arguments.
@@ -344,7 +345,7 @@ def test_either_separator_of_windows_ends_the_name_of_a_file(folder: Path, monke
         pytest.param("convert x.npy out.npy >&-", 2, "standard output is closed", marks=pytest.mark.slow),
         pytest.param("show x.npy 1</dev/null", 2, "standard output not for writing", marks=pytest.mark.slow),
         pytest.param("show - 'f32[3]' 0>written", 2, "standard input is not open for", marks=pytest.mark.slow),
-        ("show - 'f32[3]' </dev/zero", 2, "standard input is a device: give a file, or pipe bytes in"),
+        pytest.param("show - 'f32[3]' </dev/zero", 2, "standard input is a device: give", marks=pytest.mark.slow),
         ("convert x.npy /dev/stdout | cat >&2", 0, "/dev/stdout is where standard output goes: write - for it"),
         pytest.param("convert x.npy /dev/stdout -f >written", 2, "/dev/stdout is where", marks=pytest.mark.slow),
         pytest.param("explore 'f32[3]' -o written -f >written", 2, "written is where", marks=pytest.mark.slow),
@@ -368,7 +369,7 @@ def test_streams_that_are_closed(command: str, code: int, said: str, folder: Pat
 
 
 @pytest.mark.skipif(os.name == "nt", reason="pipes are others there")
-@pytest.mark.parametrize("command", ["--help", "--version", "info --help"])
+@pytest.mark.parametrize("command", thinned(["--help", "--version", "info --help"], 3))
 def test_the_reader_of_the_help_may_be_gone(command: str) -> None:
     reading, writing = os.pipe()
     os.close(reading)
@@ -474,7 +475,7 @@ def _without_rights(arguments: tuple[str, ...]) -> subprocess.CompletedProcess[s
     [
         (("show", "locked/x.npy"), "locked/x.npy"),
         pytest.param(("ls", "locked/w.npz:w"), "locked/w.npz:w", marks=pytest.mark.slow),
-        (("ls", "locked"), "locked/x.npy"),
+        pytest.param(("ls", "locked"), "locked/x.npy", marks=pytest.mark.slow),
         pytest.param(("hlo", "locked"), "locked/x.npy", marks=pytest.mark.slow),
         (("ls", "s.zarr"), "s.zarr/locked"),
         pytest.param(("convert", "x.npy", "locked/o.npy"), "locked/o.npy", marks=pytest.mark.slow),

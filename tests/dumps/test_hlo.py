@@ -26,6 +26,7 @@ from tests.hlo_samples import (
     text_of,
     text_path,
 )
+from tests.thinned import thinned
 
 SMALL = module_text(
     """p = (f32[8,128]{1,0:T(8,128)S(1)}, s32[]) parameter(0)
@@ -297,7 +298,7 @@ def test_errors_name_the_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("path_of", [text_path, proto_path])
-@pytest.mark.parametrize("asked", [False, True])
+@pytest.mark.parametrize("asked", thinned([True, False], 2))
 @pytest.mark.parametrize("again", [copy.deepcopy, lambda value: pickle.loads(pickle.dumps(value))])
 def test_modules_and_their_parts_can_be_pickled(path_of, asked: bool, again) -> None:
     for name in PAIRS:

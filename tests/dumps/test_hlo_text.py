@@ -492,7 +492,7 @@ def test_a_string_behind_the_brace_may_span_lines() -> None:
     assert [c.execution_thread for c in module.computations] == ["x\n}\n", ""]
 
 
-@pytest.mark.parametrize("comment", ["// { ( a = b(\n", "/* } ) */\n", "/*\n*/\n"])
+@pytest.mark.parametrize("comment", thinned(["/* } ) */\n", "// { ( a = b(\n", "/*\n*/\n"], 3))
 def test_many_lines_of_comments_take_time_in_proportion(comment: str) -> None:
     lines = comment * 20_000
     text = (

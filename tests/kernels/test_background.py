@@ -208,6 +208,7 @@ else:
     assert said(process(code, folder)) == "0\n"
 
 
+@pytest.mark.slow
 def test_forks_wait_on_when_a_signal_comes(folder: Path) -> None:
     """Python forks whatever a handler raises meanwhile: the child would find half of Numba, and wait for the rest."""
     code = """

@@ -279,7 +279,7 @@ def test_rows_of_short_pieces_follow_each_other(kernel, lanes, pieces):
     ],
     ids=lambda lanes: "-".join(map(str, lanes[:6])),
 )
-@pytest.mark.parametrize(("bits", "height"), thinned(itertools.product((16, 8, 4, 2, 1), (1, 2, 8, 20)), 7))
+@pytest.mark.parametrize(("bits", "height"), thinned(itertools.product((16, 8, 4, 2, 1), (1, 2, 8, 20)), 11))
 def test_long_rows_go_on_from_piece_to_piece(bits, height, lanes):
     check_long_rows_of_pieces(bits, height, lanes)
 

@@ -53,8 +53,8 @@ of_x86 = pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reaso
     [
         ("haswell", {"skylake": "haswell", "znver3": "znver3", "znver4": "haswell", "znver5": "znver5"}),
         ("x86-64", {"skylake": "x86-64", "znver5": "znver5"}),
-        ("znver3", {"haswell": "znver3", "znver5": "znver3"}),
-        ("znver5", {"znver3": "znver5", "znver5": "znver5"}),
+        pytest.param("znver3", {"haswell": "znver3", "znver5": "znver3"}, marks=pytest.mark.slow),
+        pytest.param("znver5", {"znver3": "znver5", "znver5": "znver5"}, marks=pytest.mark.slow),
     ],
 )
 def test_caches_are_those_of_the_cpu_at_hand_unless_the_name_of_one_of_amd_is_given(name, tuned):

@@ -170,7 +170,7 @@ def test_a_large_transposition(way: str, element_type: str) -> None:
             "s4[1000,1500]{1,0:T(8,128)(8,1)E(4)}",
             "bf16[1000,700]{0,1:T(8,128)(2,1)}",
         ],
-        2,
+        3,
     ),
 )
 def test_large_tiles(way: str, text: str) -> None:
