@@ -279,6 +279,7 @@ def test_the_sweep_shows_the_slowest_conversions_with_their_plans(capsys: pytest
     assert re.search(r"^\d of 6 below 0\.35$", printed, re.MULTILINE)
 
 
+@pytest.mark.slow
 def test_kernels_for_another_cpu_are_compiled_in_a_process_of_their_own(tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text(

@@ -97,7 +97,7 @@ def test_the_judge_bites() -> None:
 # --- every type, every axis, every layout ---------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("element_type", thinned(FLOATS, 8))
+@pytest.mark.parametrize("element_type", thinned(FLOATS, 17))
 def test_sums_are_the_nearest_values_to_the_exact_ones(element_type: str) -> None:
     x = some(element_type, (17, 13))
     exact = exactly(x)
@@ -210,7 +210,7 @@ def test_ones(element_type: str) -> None:
 _REDUCTIONS = ["sum", "mean", "var", "std", "nansum", "nanmean", "nanvar", "nanstd"]
 
 
-@pytest.mark.parametrize("element_type", thinned([*FLOATS, *INTEGERS], 13))
+@pytest.mark.parametrize("element_type", thinned([*FLOATS, *INTEGERS], 29))
 def test_results_do_not_depend_on_size_layout_or_threads(element_type: str, monkeypatch: pytest.MonkeyPatch) -> None:
     if element_type in INTEGERS:
         x = (np.arange(21 * 34) * 7).reshape(21, 34).astype(dtype_of(element_type))

@@ -101,6 +101,7 @@ def test_an_input_that_ends_early_is_no_interruption(
     assert (code, err) == (2, f"strided: {words}\n")
 
 
+@pytest.mark.slow
 def test_a_full_disk_leaves_what_was_there(dump: Path, tmp_path: Path) -> None:
     target = tmp_path / "out.npy"
     target.write_bytes(b"as it was")

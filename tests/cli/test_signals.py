@@ -82,6 +82,7 @@ def test_ctrl_c_may_come_while_a_command_is_imported(module: str) -> None:
     assert (done.returncode, done.stdout, done.stderr.strip()) == (130, "", "strided: interrupted")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(signal, "SIGUSR1"), reason="needs a signal to spare")
 def test_ctrl_break_ends_a_command_as_other_signals_do(dump: Path, tmp_path: Path) -> None:
     """Which is Windows' own."""

@@ -143,6 +143,7 @@ def test_a_closed_pipe_is_no_error(dump: Path) -> None:
     assert process.wait(60) == 0
 
 
+@pytest.mark.slow
 def test_a_closed_pipe_is_no_error_on_windows() -> None:
     """Where it is an argument that is not valid."""
     script = (

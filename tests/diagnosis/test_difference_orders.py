@@ -230,6 +230,7 @@ def test_one_element_that_no_row_has_is_enough_to_name_no_pitch() -> None:
     assert "pitch" not in kinds(diff(values, moved))
 
 
+@pytest.mark.slow
 def test_arrays_in_many_files_and_of_any_strides(tmp_path: Path) -> None:
     store = chunked(tmp_path / "x.zarr", X, (24, 96))
     exchanged = X.copy()

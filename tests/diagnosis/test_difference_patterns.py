@@ -389,6 +389,7 @@ def test_few_scattered_mismatches_are_named_one_by_one() -> None:
     ]
 
 
+@pytest.mark.slow
 def test_a_long_axis_takes_little_memory() -> None:
     x, y = np.zeros((2, 1 << 23), np.int8)
     y[5::128] = 1

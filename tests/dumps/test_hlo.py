@@ -315,6 +315,7 @@ def test_modules_and_their_parts_can_be_pickled(path_of, asked: bool, again) -> 
         assert str(computation) == str(module.computations[0])
 
 
+@pytest.mark.slow
 def test_a_long_chain_of_instructions_can_be_pickled() -> None:
     chain = "\n".join(f"p.{n} = f32[2] negate(p.{n - 1})" for n in range(1, 3000))
     module = read_hlo(module_text(f"p.0 = f32[2] parameter(0)\n{chain}\nROOT r = f32[2] abs(p.2999)"))

@@ -430,6 +430,7 @@ def test_a_header_inside_a_string_is_none() -> None:
     assert (module.name, len(module.computations)) == ("m", 1)
 
 
+@pytest.mark.slow
 def test_many_headers_are_read_in_linear_time() -> None:
     with pytest.raises(sd.DumpError, match="holds 20000 modules"):
         read_hlo("HloModule m\n" * 20_000)

@@ -379,6 +379,7 @@ def test_literals_cut_at_every_byte(seed):
             used(read(seed[:end]))
 
 
+@pytest.mark.slow
 def test_unpacked_fields_by_the_thousand_hold_no_more_than_the_file():
     data = proto("u64[100000]{0}", (wire.tag(7, 0) + b"\x05") * 100_000)
     tracemalloc.start()

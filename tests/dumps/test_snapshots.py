@@ -420,6 +420,7 @@ def test_lying_sizes_allocate_nothing():
             snapshot.arguments[number]
 
 
+@pytest.mark.slow
 def test_very_many_arguments_take_sixteen_bytes_each():
     data = protos.serialized("HloSnapshot", arguments=[literal(np.int8(1))]) * 30_000
     tracemalloc.start()

@@ -327,6 +327,7 @@ def test_a_snapshot_of_zeros_is_no_bomb():
     assert peak() < 1.5 * (1 << 22)
 
 
+@pytest.mark.slow
 def test_text_in_gzip_takes_at_most_three_times_its_size():
     """A program of lines as long as compilers write them; what is read of it included."""
     line = '  %add.{0} = f32[128,256]{{1,0:T(8,128)}} add(%p, %p), metadata={{op_name="{1}"}}\n'
@@ -386,6 +387,7 @@ def test_lines_are_those_of_the_whole_text(data: bytes, piece: int, monkeypatch:
     assert source.lines_of(memoryview(data), None, None) == whole
 
 
+@pytest.mark.slow
 def test_a_program_takes_at_most_three_times_its_text() -> None:
     name = "jit(train_step)/jvp(transformer)/layer_{}/attention/dot_general/" + "x" * 100
     line = '  add.{} = f32[128,256]{{1,0}} add(p, p), metadata={{op_name="' + name + '"}}\n'

@@ -563,6 +563,7 @@ def test_a_npy_file_that_is_too_short(tmp_path: Path) -> None:
             sd.convert_file(path, None, tmp_path / "y.npy")
 
 
+@pytest.mark.slow
 def test_gzip_is_expanded_no_further_than_the_shape(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A thousandfold: 64 MiB out of 64 KiB. Counted, not timed."""
     monkeypatch.setattr(gzipped, "PIECE_BYTES", 1 << 16)

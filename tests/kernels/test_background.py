@@ -338,6 +338,7 @@ print(flush=True)
     assert "MB of address space are left" in said(running)
 
 
+@pytest.mark.slow
 @limited
 def test_where_little_memory_is_left_no_process_is_started(folder: Path, lock: int) -> None:
     code = """
@@ -637,6 +638,7 @@ print("done")
     assert said(process(code, folder)).split() == ["interrupted", "done"]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(signal, "SIGUSR1"), reason="needs signals")
 def test_a_handler_may_want_the_kernel_that_its_thread_loads(folder: Path) -> None:
     """Where conversions wait for their kernels, it would wait for itself: NumPy converts."""

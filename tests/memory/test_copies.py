@@ -550,6 +550,7 @@ def test_deep_calls_end(opcode):
     assert all(copy.cause.sentence for copy in found)
 
 
+@pytest.mark.slow
 def test_long_chains_and_wide_tuples_end():
     chain = f"b0 = {ROW} bitcast(x) " + " ".join(f"b{k + 1} = {ROW} bitcast(b{k})" for k in range(DEEP))
     assert only(copies_in(f"{chain} c = {COLUMN} copy(b{DEEP}) ROOT r = {COLUMN} sort(c)")).cause.name == "r"

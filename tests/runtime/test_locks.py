@@ -50,6 +50,7 @@ thread.join()
     assert printed(program) == "0\n"
 
 
+@pytest.mark.slow
 def test_two_threads_that_fork_at_once_leave_the_lock_free() -> None:
     """The first one freed the lock in place of the second one, which then took it and never freed it."""
     program = """
@@ -106,6 +107,7 @@ thread.join()
     assert printed(program) == "0 True\n"
 
 
+@pytest.mark.slow
 def test_forks_wait_for_a_lock_that_is_named_while_they_wait() -> None:
     """Python runs the hooks that were there when the fork began, and it went on in the middle of Numba's import."""
     program = """

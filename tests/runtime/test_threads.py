@@ -281,6 +281,7 @@ class Helped:
             self.ended.append(piece)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs an alarm")
 def test_no_helper_works_on_after_a_handler_raised_while_it_was_waited_for() -> None:
     """Any exception, not Ctrl-C alone."""

@@ -111,6 +111,7 @@ def test_mappings_are_found_behind_views(sparse: Path) -> None:
     assert behind.start == 0
 
 
+@pytest.mark.slow
 @few
 def test_windows_read_what_they_should(sparse: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     values = np.random.default_rng(0).random((4096, 4096), np.float32)
