@@ -58,7 +58,7 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
 
 
 #: Compiles all kernels, which takes a minute where none is in the cache. What a test wants before, it compiles, too.
-_COMPILE = "from strided.cli.warmup import warmup; warmup([])"
+_COMPILE = "import gc; gc.disable(); from strided import kernels; [kernels.load(name) for name in kernels.HOMES]"
 _compiling = pytest.StashKey[subprocess.Popen[bytes]]()
 
 

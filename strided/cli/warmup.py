@@ -6,13 +6,17 @@ import gc
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
+from pathlib import Path
 
 import click
 
 from strided import kernels
 from strided.errors import StridedWarning, warn
 from strided.escape import visible
+from strided.kernels import background
+from strided.kernels.compile_all import MOST_PROCESSES, compile_all
+from strided.runtime.cpus import usable_cpus
 
 
 @contextmanager
@@ -47,6 +51,22 @@ def _ends_kept() -> Iterator[None]:
             raise lost[0]
 
 
+def _compiled_at_once(folder: Path | None) -> set[str]:
+    """Kernels that several processes have compiled, each named as it is ready; none where one does as well."""
+    missing = [name for name in kernels.HOMES if not kernels.kernel_of(name).is_on_disk()]
+    processes = min(usable_cpus(), MOST_PROCESSES, len(missing))
+    if folder is None or processes < 2:
+        return set()
+    background.refuse_to_crash(lambda: False)
+    click.echo(f"{len(missing)} kernels are compiled by {processes} processes", err=True)
+    made = set[str]()
+    with closing(compile_all(missing, folder, processes)) as names:
+        for number, name in enumerate(names, 1):
+            click.echo(f"{number:2} of {len(kernels.HOMES)}: {name}", err=True)
+            made.add(name)
+    return made
+
+
 @click.command()
 def warmup() -> None:
     """Compile all kernels now.
@@ -62,12 +82,13 @@ def warmup() -> None:
             "what is compiled is not kept: STRIDED_CACHE is 0, or no folder can be written (set NUMBA_CACHE_DIR)",
             StridedWarning,
         )
-    start = time.perf_counter()
-    for number, name in enumerate(kernels.HOMES, 1):
-        click.echo(f"{number:2} of {len(kernels.HOMES)}: {name}", err=True)
+    start, count = time.perf_counter(), len(kernels.HOMES)
+    made = _compiled_at_once(folder)
+    for number, name in enumerate((name for name in kernels.HOMES if name not in made), 1 + len(made)):
+        click.echo(f"{number:2} of {count}: {name}", err=True)
         with _garbage_kept(), _ends_kept():
             kernels.load(name)
-    click.echo(f"{len(kernels.HOMES)} kernels are ready ({time.perf_counter() - start:.1f} s)")
+    click.echo(f"{count} kernels are ready ({time.perf_counter() - start:.1f} s)")
     # Whether a folder can be written shows with the first file; whether it has room, with the last.
     if folder is not None and (lost := sum(not kernels.kernel_of(name).is_on_disk() for name in kernels.HOMES)):
         warn(f"{lost} of them are not kept: {visible(str(folder))} takes no more, as on a full disk", StridedWarning)

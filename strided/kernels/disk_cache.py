@@ -31,7 +31,7 @@ from numba.core import serialize
 from numba.core.compiler import CompileResult
 from numba.misc.appdirs import AppDirs
 
-from strided.kernels.background import saving
+from strided.kernels.compile_process import saving
 from strided.kernels.llvm import tuned_cpu
 
 SWITCH = "STRIDED_CACHE"

@@ -5,11 +5,13 @@ from __future__ import annotations
 import ctypes
 import signal
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from strided import kernels
+from strided.cli import warmup
 from strided.cli.group import Ended
 from tests.commands import Run
 
@@ -46,6 +48,34 @@ def test_warmup_names_each_kernel_before_it_is_compiled(
         warnings.simplefilter("always")
         assert run("warmup")[0] == 0
     assert next(iter(shown.values())).startswith("strided: warning: what is compiled is not kept: ")
+
+
+def test_what_several_processes_made_is_named_as_it_is_ready_and_the_rest_as_it_begins(
+    run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    asked, closed = [], []
+
+    def compile_all(names: list[str], folder: Path, processes: int) -> Iterator[str]:
+        asked.append((names, folder, processes))
+        try:
+            yield from ("rows", "copy")
+        finally:
+            closed.append(True)
+
+    loaded: list[str] = []
+    monkeypatch.setattr(kernels, "load", loaded.append)
+    monkeypatch.setattr(kernels, "kernel_of", lambda name: _Kernel(tmp_path, kept=name == "nest8" or bool(closed)))
+    monkeypatch.setattr(warmup, "compile_all", compile_all)
+    monkeypatch.setattr(warmup, "usable_cpus", lambda: 3)
+    code, _, err = run("warmup")
+    count, missing = len(kernels.HOMES), [name for name in kernels.HOMES if name != "nest8"]
+    assert (code, closed) == (0, [True])
+    assert asked == [(missing, tmp_path, 3)]
+    begun = [name for name in kernels.HOMES if name not in ("rows", "copy")]
+    assert loaded == begun
+    assert err.splitlines()[: count + 1] == [f"{count - 1} kernels are compiled by 3 processes"] + [
+        f"{k:2} of {count}: {name}" for k, name in enumerate(["rows", "copy", *begun], 1)
+    ]
 
 
 @pytest.mark.parametrize("error", [ImportError("Numba needs another NumPy"), OSError("no LLVM"), AttributeError("x")])

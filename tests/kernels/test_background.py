@@ -17,7 +17,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from strided.kernels import background, kernel_of
+from strided.kernels import background, compile_process, kernel_of
 from strided.kernels.compile import kernel
 from tests import paths
 from tests.thinned import thinned
@@ -123,7 +123,7 @@ print(len(said), *(str(each.message).partition(", ")[2].partition("instead, ")[2
 #: Asks another compiler for the kernel, and prints whether it starts a process, and why it failed.
 _ASK_ANOTHER = """
 another = kernels.background.Compiler(kernels.load)
-another._made_by = lambda command: print("started")
+another._made_by = lambda command: print("started") or []
 another.ask("copy")
 until(lambda: another.failed)
 print(another.failed["copy"])
@@ -144,7 +144,7 @@ def has_ended(pid: int) -> bool:
 def test_a_kernel_is_ready_some_time_later_and_then_on_disk(folder: Path) -> None:
     code = """
 assert not ready()
-until(ready)
+until(lambda: ready() and not compiling())
 read()
 try:
     os.waitpid(-1, 0)
@@ -373,10 +373,10 @@ kernels.kernel_of("fill")
 sys.path.insert(0, {str(tmp_path)!r})
 compiler, handed_over = kernels._compiler, []
 made_by = compiler._made_by
-compiler._made_by = lambda command: handed_over.append(made_by(command)) or handed_over[-1]
+compiler._made_by = lambda command: handed_over.append(list(made_by(command))) or handed_over[-1]
 compiler.ask("fill")
 until(lambda: "fill" in kernels._loaded)
-print(len(handed_over[-1]) > 1000, kernels.kernel_of("fill").compiled.stats.cache_hits)
+print(len(handed_over[-1][0]) > 1000, kernels.kernel_of("fill").compiled.stats.cache_hits)
 """
     assert said(process(code, folder)).split() == ["True", "Counter()"]
 
@@ -384,7 +384,7 @@ print(len(handed_over[-1]) > 1000, kernels.kernel_of("fill").compiled.stats.cach
 @pytest.mark.slow
 def test_a_compiler_that_hangs_is_killed_at_the_end(folder: Path, lock: int) -> None:
     code = """
-kernels.background._END_SECONDS = 0.1
+kernels.background.compile_process.END_SECONDS = 0.1
 until(compiling)
 os.kill(kernels._compiler._child.pid, signal.SIGSTOP)
 """
@@ -466,7 +466,7 @@ def test_an_isolated_process_has_an_isolated_one_compile(monkeypatch: pytest.Mon
     """Elsewhere, variables such as PYTHONPATH may lead to code that is not to be run."""
     for isolated, ignores, option in ((1, 1, "-I"), (0, 1, "-E"), (0, 0, "-P")):
         monkeypatch.setattr(sys, "flags", SimpleNamespace(isolated=isolated, ignore_environment=ignores))
-        command = background._command("copy", None)
+        command = compile_process.command_of(["copy"], None)
         assert command is not None
         assert command[1] == option
 
@@ -491,11 +491,6 @@ kernels.kernel_of("copy").compile = fails
     assert said(process(code + _WARNED, folder)) == "1 several times as slowly: RuntimeError('no compiler')\n"
 
 
-def framed(*codes: bytes) -> bytes:
-    """What a process hands over."""
-    return b"".join(len(code).to_bytes(8, "little") + code for code in codes)
-
-
 class Loader:
     """Kernels that are loaded, with what was handed over; one of them cannot be."""
 
@@ -509,19 +504,21 @@ class Loader:
         self.loaded[name] = code
 
 
-def asked_for(load: Loader, made_by: list[bytes | Exception], names: str) -> tuple[background.Compiler, list[str]]:
+def asked_for(
+    load: Loader, made_by: list[list[bytes | Exception]], names: str
+) -> tuple[background.Compiler, list[str]]:
     """A compiler that has done with some kernels, all asked for at once, and what it had processes compile.
 
-    `made_by` is what each of these hands over.
+    `made_by` is what each of these hands over, until it is ended by an exception.
     """
     compiler, asked = background.Compiler(load), list[str]()
 
-    def made(command: list[str]) -> bytes:
+    def made(command: list[str]) -> Iterator[bytes]:
         asked.append(command[command.index("-c") + 2])
-        answer = made_by.pop(0)
-        if isinstance(answer, Exception):
-            raise answer
-        return answer
+        for code in made_by.pop(0):
+            if isinstance(code, Exception):
+                raise code
+            yield code
 
     compiler._made_by = made  # type: ignore[method-assign]
     compiler._found_on_disk = lambda name: name == "copy"  # type: ignore[method-assign]
@@ -536,7 +533,7 @@ def asked_for(load: Loader, made_by: list[bytes | Exception], names: str) -> tup
 
 def test_a_kernel_that_cannot_be_loaded_leaves_the_others() -> None:
     load = Loader("nest16")
-    compiler, asked = asked_for(load, [framed(b"8", b"16", b"32")], "nest8 copy nest16 nest32")
+    compiler, asked = asked_for(load, [[b"8", b"16", b"32"]], "nest8 copy nest16 nest32")
     assert asked == ["nest8,nest16,nest32"]
     assert load.loaded == {"nest8": b"8", "nest32": b"32"}
     assert str(compiler.failed.pop("nest16")) == "no nest16"
@@ -545,8 +542,8 @@ def test_a_kernel_that_cannot_be_loaded_leaves_the_others() -> None:
 
 def test_what_a_process_handed_over_before_it_was_killed_is_taken() -> None:
     """And what it had not begun is compiled by another."""
-    load, killed = Loader(), background._Ended("ended by signal 9", framed(b"8") + framed(b"16")[:9])
-    compiler, asked = asked_for(load, [killed, framed(b"32", b"64")], "nest8 nest16 nest32 nest64")
+    load, killed = Loader(), compile_process.Ended("ended by signal 9")
+    compiler, asked = asked_for(load, [[b"8", killed], [b"32", b"64"]], "nest8 nest16 nest32 nest64")
     assert asked == ["nest8,nest16,nest32,nest64", "nest32,nest64"]
     assert load.loaded == {"nest8": b"8", "nest32": b"32", "nest64": b"64"}
     assert "signal 9" in str(compiler.failed.pop("nest16"))
@@ -554,12 +551,11 @@ def test_what_a_process_handed_over_before_it_was_killed_is_taken() -> None:
 
 
 def test_what_no_process_hands_over_is_compiled_here() -> None:
-    for answer in (OSError(), framed(b"8"), b"", framed(b"8") + b"\xff" * 5):
+    for answer in ([OSError()], [b"8"], [], [b"8", OSError()]):
         load = Loader()
-        compiler, asked = asked_for(load, [answer], "nest8 nest16")
+        compiler, asked = asked_for(load, [list(answer)], "nest8 nest16")
         assert asked == ["nest8,nest16"]
-        handed_over = isinstance(answer, bytes) and answer.startswith(framed(b"8"))
-        assert load.loaded == {"nest8": b"8" if handed_over else b"", "nest16": b""}
+        assert load.loaded == {"nest8": b"8" if b"8" in answer else b"", "nest16": b""}
         assert not compiler.failed
 
 
@@ -572,8 +568,8 @@ def test_a_compiler_that_is_killed_is_not_tried_again(folder: Path, lock: int) -
 
 @pytest.mark.slow
 def test_of_several_processes_one_compiles(folder: Path, lock: int) -> None:
-    code = f"kernels.background.compile_for_parent('copy', {str(folder)!r}, 1)"
-    command = [sys.executable, "-c", f"from strided import kernels\n{code}"]
+    code = f"kernels.compile_process.compile_for_parent('copy', {str(folder)!r}, 1)"
+    command = [sys.executable, "-c", f"import strided.kernels.compile_process\nfrom strided import kernels\n{code}"]
     with subprocess.Popen(command, cwd=paths.ROOT, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL) as waiting:
         usual = kernel_of("copy")
         kernel(*usual.arguments)(usual.compiled.py_func).compile([folder])
@@ -659,23 +655,29 @@ print("done", tiled.to_numpy().all())
     assert said(process(code, folder, STRIDED_COMPILE="first")).split() == ["handler", "True", "done", "True"]
 
 
+#: What a process hands over; the last code is cut.
+_HANDED_OVER = b"hello" + b"strided kernels:" + b"".join(n.to_bytes(8, "little") + bytes(n) for n in (3, 0, 5))[:-1]
+
+
 @pytest.mark.parametrize(("code", "is_crash"), [(0, False), (1, False), (3, True), (250, True)])
 def test_a_crash_is_told_by_its_exit_code_on_windows(code: int, is_crash: bool) -> None:
     """Where there are no signals. What only raises an exception can be tried in this process."""
-    command = [sys.executable, "-c", f"import os; os.write(1, b'strided kernels:made'); os._exit({code})"]
-    compiler = background.Compiler(lambda *_: None)
-    if not is_crash:
-        assert compiler._made_by(command) == b"made"
-        return
-    with pytest.raises(RuntimeError, match=f"ended with exit code {code}") as caught:
-        compiler._made_by(command)
-    assert caught.value.made == b"made"
+    command = [sys.executable, "-c", f"import os; os.write(1, {_HANDED_OVER!r}); os._exit({code})"]
+    made, ended = list[bytes](), ""
+    with compile_process.CompileProcess(command) as process:
+        try:
+            for each in process.codes():
+                made.append(each)
+        except compile_process.Ended as error:
+            ended = str(error)
+    assert made == [bytes(3), b""]
+    assert ended == is_crash * f"the process that compiles them ended with exit code {code}"
 
 
 def test_no_lock_is_made_where_there_are_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """On Windows, where it could not be removed while it is open."""
     monkeypatch.setitem(sys.modules, "fcntl", None)
-    with background._alone(tmp_path / "copy.lock"):
+    with compile_process._alone(tmp_path / "copy.lock"):
         assert list(tmp_path.iterdir()) == []
 
 
