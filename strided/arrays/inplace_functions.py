@@ -15,12 +15,9 @@ from strided.arrays import overlap
 from strided.arrays.arguments import is_writeable
 from strided.arrays.base import ArrayBase, broadcasts
 from strided.arrays.encode import cast_as_array
+from strided.runtime import limits
 
 Function = Callable[..., Any]
-
-
-#: Elements of plain strides that are fewer than so many bytes are copied by NumPy in less time than a plan takes.
-_FEW_BYTES = 1 << 16
 
 
 def _copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) -> Any:
@@ -45,7 +42,7 @@ def _copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) -
 
 def _copy_out(array: Any, out: np.ndarray[Any, Any]) -> Any:
     """Copy an array to an ndarray that is like it, straight from its buffer."""
-    if not isinstance(array, ArrayBase) or (array.is_strided and array.nbytes < _FEW_BYTES):
+    if not isinstance(array, ArrayBase) or (array.is_strided and array.nbytes < limits.current.direct_bytes):
         return NotImplemented
     if out.shape != array.shape or out.dtype != array.dtype or not out.flags.writeable or overlap.repeats(out):
         return NotImplemented

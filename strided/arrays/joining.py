@@ -10,9 +10,7 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
 
 from strided.arrays.base import Array, ArrayBase
-
-#: Results of fewer bytes are put together by NumPy, from converted arrays: nothing is gained.
-_FEW_BYTES = 1 << 16
+from strided.runtime import limits
 
 
 def _concatenate(arrays: Any, axis: Any = 0, out: Any = None, *, dtype: Any = None, casting: Any = "same_kind") -> Any:
@@ -22,7 +20,7 @@ def _concatenate(arrays: Any, axis: Any = 0, out: Any = None, *, dtype: Any = No
     first = arrays[0]
     along = normalize_axis_index(operator.index(axis), first.ndim)
     others = {(*x.shape[:along], *x.shape[along + 1 :]) for x in arrays}
-    if len(others) > 1 or sum(x.nbytes for x in arrays) < _FEW_BYTES:
+    if len(others) > 1 or sum(x.nbytes for x in arrays) < limits.current.direct_bytes:
         return NotImplemented
     count = sum(x.shape[along] for x in arrays)
     result = _in_order_of(arrays, (*first.shape[:along], count, *first.shape[along + 1 :]), along)

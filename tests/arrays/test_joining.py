@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import strided as sd
-from strided.arrays import joining
+from strided.runtime import limits
 from tests.checks import same_outcome
 from tests.thinned import examples
 
@@ -29,8 +30,9 @@ FUNCTIONS = {
 
 
 @pytest.fixture(autouse=True)
-def _however_small(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(joining, "_FEW_BYTES", 0)
+def _however_small() -> Iterator[None]:
+    with limits.replaced(direct_bytes=0):
+        yield
 
 
 @st.composite
