@@ -15,6 +15,7 @@ from strided.wording import counted, times_text
 
 if TYPE_CHECKING:
     from strided.dumps.hlo.module import Module
+    from strided.layout import Shape
 
 
 @click.command()
@@ -61,6 +62,8 @@ def hlo(
         insides = _insides_of_fusions(module)
         found = [instruction for instruction in found if instruction.computation.name not in insides]
     values = inspect.largest(found, by_padding=by_padding)
+    if number is not None:  # of a tuple, the parts in this memory space alone
+        values = [value for value in values if _memory_space(value.shape) == number]
     if as_json:
         report = {
             "module": module.name,
@@ -84,6 +87,10 @@ def hlo(
         click.echo(
             f"{v.byte_size:>15,} {v.unpadded_byte_size:>15,} {times_text(v.growth):>6}  {visible(v.name)}  {v.shape}"
         )
+
+
+def _memory_space(shape: Shape) -> int:
+    return 0 if shape.layout is None else shape.layout.memory_space
 
 
 def _insides_of_fusions(module: Module) -> set[str]:

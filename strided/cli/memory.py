@@ -72,6 +72,8 @@ def memory(
     for each in files:
         refuse_empty(each)
     programs = sorted_by_program([_source(each) for each in files], module_number)
+    if picture is not None and len(programs) > 1:
+        raise click.UsageError(f"--svg draws one program, and these are {len(programs)}: give the files of one")
     reports = [report_of(one, generation=generation, space=number) for one in programs]
     if verify:
         pairs = zip(reports, programs, strict=True)

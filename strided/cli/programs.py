@@ -81,20 +81,21 @@ def refuse_number(number: int | None, sources: Sequence[str]) -> None:
         raise click.UsageError(f"--module picks one of a text; {advice}")
 
 
-def is_about_memory(path: str) -> bool:
-    """Whether a text without HLO is one that `strided memory` reads."""
+def is_about_memory(origin: str | bytes) -> bool:
+    """Whether a file, or its bytes, without HLO is one that `strided memory` reads."""
     from strided.memory.memory_report import material_of
 
     try:
-        found = material_of(path)
+        found = material_of(origin)
     except DumpError:
         return False
-    return found.text is not None or found.limits is not None
+    return any(one is not None for one in (found.text, found.limits, found.assignment))
 
 
 def _module_in(origin: str | bytes, number: int | None) -> Module:
     """The module in a file, or in its bytes. StridedError for a file of another kind."""
     from strided.dumps.detect import recognise
+    from strided.dumps.hlo.text import NO_COMPUTATION
 
     label = "standard input" if isinstance(origin, bytes) else origin
     if isinstance(origin, str):
@@ -103,7 +104,14 @@ def _module_in(origin: str | bytes, number: int | None) -> Module:
     if kind in ("npy", "npz", "safetensors") or (kind == "binary" and not label.endswith((".pb", ".pb.gz"))):
         raise click.UsageError(f"{label} holds no HLO, as text or proto; 'strided show' reads arrays")
     if kind != "snapshot":
-        return strided.read_hlo(origin, index=number)
+        try:
+            return strided.read_hlo(origin, index=number)
+        except DumpError as error:
+            if error.message == NO_COMPUTATION and is_about_memory(origin):
+                raise click.UsageError(
+                    f"{label} is about memory, and holds no HLO: 'strided memory' reads it"
+                ) from None
+            raise
     if number:
         raise click.UsageError(f"{label} is a snapshot, which holds one module: leave --module out")
     module = strided.read_snapshot(origin, mapped=False).module

@@ -114,8 +114,12 @@ def _reorders(shape: Shape, kind: str, generation: str) -> Iterator[Candidate]:
     rows, columns = (shape.dimensions[d] for d in shape.layout.minor_to_major[1::-1])
     if order != tuple(range(shape.rank)):  # else the program's order is best, and the layout alone another
         yield Candidate("transpose", after, f"x = jnp.transpose(x, {order})")
-    if shape.rank > 2 and rows * columns <= 8 * COLUMNS and after.dimensions[-1] > columns:
-        yield Candidate("vectorize", after, f"jax.vmap(f, in_axes={order[-1]}, out_axes=-1)(x)  # the batch comes last")
+    batch = order[-1]
+    is_last = batch == shape.rank - 1  # then only the layout is another
+    if shape.rank > 2 and not is_last and rows * columns <= 8 * COLUMNS and shape.dimensions[batch] > columns:
+        others = (*shape.dimensions[:batch], *shape.dimensions[batch + 1 :])
+        after = _with_dimensions(shape, (*others, shape.dimensions[batch]))
+        yield Candidate("vectorize", after, f"jax.vmap(f, in_axes={batch}, out_axes=-1)(x)  # the batch comes last")
 
 
 def _merges(shape: Shape) -> Iterator[Candidate]:

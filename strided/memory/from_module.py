@@ -128,8 +128,9 @@ def _largest(members: Sequence[Member], space: int, generation: str | None) -> _
     best: _Best | None = None
     for instruction, index, given in _in_space(members, space):
         shape = _on_tpu(given, generation)
+        assert shape.layout is not None
         try:
-            size = shape.byte_size
+            size = shape.byte_size + shape.layout.dynamic_shape_metadata_prefix_bytes
         except LayoutError:  # a dimension of unknown size
             continue
         if best is None or size > best.size or (best.maker.opcode in _NAMING and instruction.opcode not in _NAMING):

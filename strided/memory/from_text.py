@@ -17,7 +17,7 @@ from strided.memory.explain_size import explanations
 from strided.memory.from_module import report_from_module
 from strided.memory.padding_bound import Slot, covered, most_padding
 from strided.memory.provenance import source_of
-from strided.memory.report import MemoryReport
+from strided.memory.report import MemoryReport, name_of_space
 from strided.memory.usage_text import Row, Size, Space, UsageText
 from strided.wording import counted, size_text
 
@@ -49,7 +49,7 @@ def report_from_text(
     if space not in found.spaces and len(found.spaces) == 1 and not space:
         space = next(iter(found.spaces))
         notes.append(f"the text speaks of {found.spaces[space].name} alone")
-    own = found.spaces.get(space) or Space(space, str(space))
+    own = found.spaces.get(space) or Space(space, name_of_space(space))
     if module is not None and found.module not in ("", module.name):
         notes.append(f"the text is about {found.module}, and the HLO about {module.name}")
     elif module is not None:
@@ -133,6 +133,11 @@ def _of_totals(own: Space) -> Iterator[str]:
         yield "the text gives no total: this is the sum of its rows"
     else:
         yield f"the total is the compiler's own{', rounded in the text' if own.total.is_rounded else ''}"
+    if own.is_early:
+        yield (
+            "the compiler ended early, as the program cannot fit: the total is its estimate; with "
+            "LIBTPU_INIT_ARGS=--xla_tpu_impure_oom_fast_exit_threshold=-1 it goes on, and its log lists the buffers"
+        )
     if own.temporaries is not None:
         held, data = own.temporaries
         took = f"{size_text(held.bytes)}, and {size_text(data.bytes)} without padding"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -89,7 +89,7 @@ class Material:
             own._add_program(source)
             self.take(own)
         elif isinstance(source, BaseException):
-            self._add_usage(read_usage_text(str(source)))
+            self._add_usage(_usage_in_error(source))
         elif hasattr(source, "as_text"):  # what jax.jit(f).lower(x).compile() gives
             self._add_module(read_hlo(source.as_text()))
             if is_compiled(source):
@@ -260,6 +260,25 @@ def _is_report(line: str) -> bool:
     return _EXHAUSTED in line or usage_in(line) is not None
 
 
+def _usage_in_error(error: BaseException) -> UsageText:
+    """What an exception says of memory, or the nearest one behind it that does. DumpError as for `read_usage_text`."""
+    texts = ["\n".join([str(one), *getattr(one, "__notes__", ())]) for one in _errors_behind(error)]
+    found = next((usage for text in texts if (usage := usage_in(text)) is not None), None)
+    return found or read_usage_text(next(filter(is_of_runtime, texts), texts[0]))  # which refuses it
+
+
+def _errors_behind(error: BaseException) -> Iterator[BaseException]:
+    """An exception, and those that it was raised from, or gathers: libraries that run programs wrap their errors."""
+    todo, seen = [error], {id(error)}
+    for one in todo:
+        yield one
+        gathered = one.exceptions if isinstance(one, BaseExceptionGroup) else ()
+        for other in (one.__cause__, one.__context__, *gathered):
+            if other is not None and id(other) not in seen:
+                seen.add(id(other))
+                todo.append(other)
+
+
 def _unknown(text: str, path: str | None) -> DumpError:
     """The error for a text of no known kind. What a log puts before each line is taken away in reports alone."""
     message = "no HLO, no buffer assignment and no text about memory"
@@ -302,9 +321,9 @@ def memory_report(
     ----------
     source : path, str, buffer, exception, Module, BufferAssignment, Program, or a list of these
         HLO as text or proto (with a buffer assignment, that counts); the text of a buffer assignment; a memory usage
-        report; the log or the message of a program that ran out of memory, or the exception; a dump folder, of which
-        the program that takes most counts; what ``jax.jit(f).lower(x).compile()`` gives. A list: several about one
-        program, such as an error and the module, which names what the error does not.
+        report; the log or the message of a program that ran out of memory, or the exception, also where others wrap
+        it; a dump folder, of which the program that takes most counts; what ``jax.jit(f).lower(x).compile()`` gives.
+        A list: several about one program, such as an error and the module, which names what the error does not.
     generation : str, optional
         The TPU, as for `strided.tpu.default_layout`. By default the one that the layouts show: v2 and v3 choose alike,
         and so do all from v4 on.

@@ -56,10 +56,8 @@ def _summary(report: MemoryReport) -> Iterator[str]:
     total = f"{_about(report, 'total_bytes')}{size_text(report.total_bytes)}"
     yield f"{name}: {total} in {report.space_name}"
     if report.capacity is not None:
-        yield (
-            f"capacity {_about(report, 'capacity')}{size_text(report.capacity)}, "
-            f"too much by {_about(report, 'excess')}{size_text(report.excess or 0)}"
-        )
+        excess = f", too much by {_about(report, 'excess')}{size_text(report.excess)}" if report.excess else ""
+        yield f"capacity {_about(report, 'capacity')}{size_text(report.capacity)}{excess}"
     place = f", at {visible(report.peak_at, 60)}" if report.peak_at is not None else ""
     share = report.padding_bytes / report.peak_bytes if report.peak_bytes else 0
     yield f"peak     {pictures.at_most(report, 'peak_bytes')}{size_text(report.peak_bytes)}{place}"

@@ -116,10 +116,10 @@ class MemoryReport:
 def name_of_space(space: int) -> str:
     """The name of a memory space where the source says none.
 
-    >>> name_of_space(0), name_of_space(3)
-    ('hbm', 'space 3')
+    >>> name_of_space(0), name_of_space(5), name_of_space(3)
+    ('hbm', 'host', 'space 3')
     """
-    return {0: "hbm", 1: "vmem"}.get(space, f"space {space}")
+    return {0: "hbm", 1: "vmem", 5: "host"}.get(space, f"space {space}")
 
 
 def check_expansion(largest: float) -> None:

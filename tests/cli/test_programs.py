@@ -20,6 +20,25 @@ def test_hlo(run: Run, folder: Path) -> None:
     }  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Ran out of memory in memory space hbm. Used 18.81G of 15.48G hbm. Exceeded hbm capacity by 3.33G.\n",
+        "BufferAssignment:\nallocation 0: size 12, thread-local:\n value: <0 a @0> (size=12,offset=0): f32[3]{0}\n",
+    ],
+    ids=["an error", "a buffer assignment"],
+)
+def test_what_is_about_memory_is_for_another_command(run: Run, tmp_path: Path, text: str) -> None:
+    path = tmp_path / "said.txt"
+    path.write_text(text, encoding="utf-8")
+    for command in ("hlo", "copies"):
+        assert run(command, path) == (
+            2, "", f"strided: {path} is about memory, and holds no HLO: 'strided memory' reads it\n"
+        )  # fmt: skip
+    path.write_text("nothing\n", encoding="utf-8")
+    assert "no HLO computation in this text" in run("hlo", path)[2]
+
+
 _FUSED = """HloModule jit_g
 
 inside {

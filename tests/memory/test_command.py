@@ -121,6 +121,19 @@ def test_hlo_takes_names_of_spaces(tmp_path: Path, capsys: pytest.CaptureFixture
         assert [value["name"] for value in json.loads(capsys.readouterr().out)["values"]] == [name]
 
 
+def test_hlo_lists_of_a_tuple_the_parts_in_a_space(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "f.hlo.txt"
+    path.write_text(
+        "HloModule f\n\nENTRY e {\n  x = f32[3]{0:S(5)} parameter(0)\n"
+        "  s = (f32[3]{0}, f32[3]{0:S(5)}, u32[]{:S(2)}) copy-start(x)\n  ROOT d = f32[3]{0} copy-done(s)\n}\n",
+        encoding="utf-8",
+    )
+    for space, names in {"host": ["s{1}", "x"], "hbm": ["d", "s{0}"], "2": ["s{2}"]}.items():
+        with pytest.raises(SystemExit):
+            cli.main(["hlo", str(path), "--space", space, "--json"])
+        assert [value["name"] for value in json.loads(capsys.readouterr().out)["values"]] == names
+
+
 def test_small_buffers_may_expand() -> None:
     report = sd.memory_report(MATMUL[1])
     assert min(b.expansion for b in report.buffers if b.bytes == 512) > 1.5
@@ -136,6 +149,10 @@ def test_other_spaces_and_pictures(run: Run, tmp_path: Path) -> None:
     assert (tmp_path / "out.svg").read_text(encoding="utf-8").startswith("<svg")
     assert "--force overwrites it" in run(*MATMUL, "--svg", tmp_path / "out.svg")[2]
     assert run(*MATMUL, "--svg", "-")[1].startswith("<svg")
+    two = tmp_path / "two.svg"
+    code, out, err = run(MATMUL[2], MEMORY / "hbm_tpu7x_temps.report.txt.gz", "--svg", two)
+    assert (code, out, two.exists()) == (2, "", False)
+    assert "--svg draws one program, and these are 2" in err
 
 
 def test_an_assertion_names_buffer_source_and_cure() -> None:

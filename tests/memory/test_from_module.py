@@ -36,6 +36,20 @@ def test_live_ranges_come_from_the_order_of_a_module() -> None:
     }
 
 
+def test_a_space_is_called_as_it_is_asked_for() -> None:
+    offloaded = HLO.replace("%z = f32[1000,2]{0,1:T(2,128)}", "%z = f32[1000,2]{0,1:T(2,128)S(5)}")
+    for name, number in {"hbm": 0, "vmem": 1, "host": 5}.items():
+        report = sd.memory_report(offloaded, space=name)
+        assert (report.space, report.space_name) == (number, name)
+    assert f"{report}".startswith("f: about 8.0KiB in host\n")
+
+
+def test_dynamic_sizes_in_front_of_the_data_take_memory() -> None:
+    text = HLO.replace("%z = f32[1000,2]{0,1:T(2,128)}", "%z = f32[<=1000,2]{0,1:T(2,128)M(1024)}")
+    sizes = {b.name: (b.bytes, b.unpadded_bytes) for b in sd.memory_report(text).buffers}
+    assert sizes["z"] == (1024 + 8192, 8000)
+
+
 class CompiledForTpu:
     """What JAX gives for a TPU: HLO, and figures, but no assignment."""
 

@@ -108,6 +108,26 @@ E1000 = (
 )
 
 
+@pytest.mark.parametrize("memory", ["memory", "device memory"])
+@pytest.mark.parametrize(
+    ("needed", "total"), [("3.84T", 3.84 * (1 << 40)), ("1.50P", 1.5 * (1 << 50)), ("3.47E", 3.47 * (1 << 60))]
+)
+def test_a_compiler_that_ends_early_tells_its_estimate(memory: str, needed: str, total: float) -> None:
+    text = (
+        f"RESOURCE_EXHAUSTED: Compilation failure: Aborting compilation early because it's unlikely to have enough "
+        f"{memory}. Requires {needed}, has 90.96G available. If more detailed logging is desired, set "
+        "--xla_tpu_impure_oom_fast_exit_threshold=-1"
+    )
+    for source in (text, RuntimeError(text), json.dumps({"message": f"{text}\nat f.py"}), f"E1120 11:31:48 {text}\n"):
+        report = sd.memory_report(source)
+        assert (report.space_name, report.total_bytes) == ("hbm", round(total))
+        assert (report.capacity, report.buffers) == (round(90.96 * (1 << 30)), ())
+        assert report.rounded == {"total_bytes", "capacity", "excess"}
+        assert any("the total is its estimate" in note for note in report.notes)
+    two = sd.memory_report(f"{text}\n{text.replace('90.96', '15.75')}")
+    assert "the text holds more reports; this is the first" in two.notes
+
+
 def test_the_values_of_a_module_stand_in_for_rows_that_an_error_lacks() -> None:
     before = module_text("p = f32[1000,2] parameter(0)\nROOT r = f32[1000,2] sine(p)")
     report = sd.memory_report([RuntimeError(E1000), before], generation="v5e")
@@ -163,6 +183,8 @@ def test_no_values_stand_in_for_those_of_another_memory_space() -> None:
             "the text lists no buffers of this memory space",
         )
     )
+    assert (report.space_name, sd.memory_report(TWO_SPACES, space=1).space_name) == ("vmem", "vmem")
+    assert sd.memory_report(TWO_SPACES.partition("\nMemory Space: vmem")[0], space=1).space_name == "vmem"
     error = E1000.replace("HBM", "VMEM").replace("Hbm", "Vmem")
     assert sd.memory_report([error, before], space=1).padding_bytes == sd.memory_report(error, space=1).padding_bytes
 

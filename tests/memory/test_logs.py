@@ -171,6 +171,13 @@ def test_the_list_of_a_gpu(prefix: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("own", "other"), [("  ", "\xa0 "), ("\n", "\r\r\n")], ids=["spaces of web pages", "ends of lines"]
+)
+def test_the_list_of_a_gpu_may_come_through_a_viewer(own: str, other: str) -> None:
+    assert sd.memory_report(GPU.replace(own, other)) == sd.memory_report(GPU)
+
+
+@pytest.mark.parametrize(
     "message",
     [
         "Error allocating device buffer: Attempting to allocate 129.50M. That was not possible. There are 78.17M free.",
@@ -291,6 +298,7 @@ def as_objects(text: str, **more: str) -> list[dict[str, str]]:
 SHOWN: dict[str, Callable[[str], str]] = {
     "ends of old": lambda text: text.replace("\n", "\r"),
     "both ends": lambda text: text.replace("\n", "\r\n"),
+    "ends of a terminal within a terminal": lambda text: text.replace("\n", "\r\r\n"),
     "behind a progress bar": lambda text: f" 10%|#  | 1/10\r 20%|## | 2/10\r{text}",
     "numbered": lambda text: "\n".join(f"{n:6}\t{line}" for n, line in enumerate(text.split("\n"), 7)),
     "numbered by grep": lambda text: "\n".join(f"{n}:{line}" for n, line in enumerate(text.split("\n"), 7)),
@@ -426,6 +434,8 @@ LOGGED: dict[str, Callable[[int, str], str]] = {
     "quoted": lambda _, line: f"\t> {line}",
     "times": lambda n, line: f"2026-11-22T14:{27 + n // 9}:{n % 60:02}.{10**8 + 997 * n}Z {line}",
     "whole seconds": lambda n, line: f"Nov 22 09:59:{n % 60:02}{'.5' if n % 3 else ''} host python[77]: {line}",
+    "seconds since the start": lambda n, line: f"[{0.9 + n * 0.013:8.3f}s] {line}",
+    "aligned seconds": lambda n, line: f"[{7.9 + n * 0.7:12.6f}] {line}",
     "moments": lambda n, line: f"[{1_763_821_650 + n}.{n:03}] {1_763_821_650_000 + n} {line}",
     "JSON lines": lambda n, line: json.dumps(
         {"time": f"2026-11-22T14:27:30.{n + 1}Z", "log": f"{line}\n", "to": "err"}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 
 import strided as sd
 from strided.memory.buffers import Buffer
@@ -48,6 +49,12 @@ def test_the_picture_shows_where_memory_ends() -> None:
     assert "capacity 15.25GiB" in message.svg()
     assert "of it padding" in sd.memory_report(MATMUL[:2]).svg()
     assert "capacity" not in sd.memory_report(MATMUL[:2]).svg()
+
+
+def test_a_program_that_fits_is_not_too_much() -> None:
+    report = MemoryReport(total_bytes=600, peak_bytes=600, padding_bytes=0, capacity=1024, excess=0)
+    assert "\ncapacity 1.0KiB\n" in str(report)
+    assert "\ncapacity 512B, too much by 88B\n" in str(replace(report, capacity=512, excess=88))
 
 
 def test_the_legend_names_what_the_bar_has() -> None:

@@ -29,6 +29,31 @@ def test_a_file_is_read_whatever_its_name_says(tmp_path: Path) -> None:
     assert sd.memory_report(str(path)).to_dict() == sd.memory_report(OLD).to_dict()
 
 
+def wrapped(error: Exception) -> dict[str, Exception]:
+    """What libraries make of an error of a program that they run."""
+    made: dict[str, Exception] = {name: ValueError("step 7 failed") for name in ("from it", "while handling it")}
+    made["from it"].__cause__ = error
+    made["while handling it"].__context__ = error
+    made["in a group"] = ExceptionGroup("2 workers", [ValueError("ended"), error])
+    made["from a group"] = ValueError("step 7 failed")
+    made["from a group"].__cause__ = made["in a group"]
+    made["as a note"] = ValueError("step 7 failed")
+    made["as a note"].add_note(str(error))
+    made["in a circle"] = ValueError("step 7 failed")
+    error.__cause__, made["in a circle"].__context__ = made["in a circle"], error
+    return made
+
+
+@pytest.mark.parametrize("how", wrapped(ValueError()))
+def test_an_exception_may_be_wrapped_in_others(how: str) -> None:
+    assert sd.memory_report(wrapped(RuntimeError(OLD))[how]) == sd.memory_report(OLD)
+    said = "Attempting to reserve 29.49G at the bottom of memory. That was not possible. There are 147.64M free"
+    with pytest.raises(sd.DumpError, match="it names no buffers"):
+        sd.memory_report(wrapped(RuntimeError(said))[how])
+    with pytest.raises(sd.DumpError, match="says nothing that is understood about memory"):
+        sd.memory_report(wrapped(RuntimeError("no"))[how])
+
+
 @pytest.mark.parametrize("path", MATMUL, ids=lambda path: path.name)
 def test_a_byte_order_mark_changes_nothing(path: Path, tmp_path: Path) -> None:
     text = text_of(path)

@@ -37,7 +37,7 @@ _TEMPORARIES = re.compile(rf"HLO temp[^\S\n]{{1,40}}{SIZE} \([^\n()]{{0,80}}Unpa
 
 #: The list of XLA for GPU: its head, its total, what each entry begins with, and shapes without layouts.
 _PEAK = "Peak buffers:"
-_PEAK_TOTAL = re.compile(rf"total allocation: {{0,40}}{SIZE}")
+_PEAK_TOTAL = re.compile(rf"total allocation:[^\S\n]{{0,40}}{SIZE}")
 _PEAK_ENTRY = re.compile(r"Buffer (\d{1,6}):[ \t\r]{0,100}\n[^\n]{0,2000}?(?=Size: )")
 _BARE_SHAPE = re.compile(r"\w{1,20}\[(\d{1,19}(?:,\d{1,19}){0,400})\]")
 

@@ -13,6 +13,8 @@ from collections.abc import Iterator
 
 #: What sets the colours of a terminal, and erases the rest of its line behind them, as grep does: a log may hold both.
 _COLOUR = re.compile(r"\x1b\[[0-9;:]{0,40}[mK]")
+#: An end of a line with carriage returns: a terminal within a terminal puts a second one before the newline.
+_LINE_END = re.compile(r"(?<!\r)\r++\n|\r")
 #: The keys under which logs of JSON objects keep what was written, and a moment.
 _WRITTEN = frozenset(("log", "message", "msg", "textPayload", "text", "line", "MESSAGE", "@message", "body"))
 _MOMENT = "timestamp"
@@ -46,10 +48,10 @@ def text_of_log(text: str) -> str:
 def _with_line_ends(text: str) -> str:
     r"""The text, in which every line ends with a newline, as also those do that a progress bar overwrites.
 
-    >>> _with_line_ends("a\r\nb\rc")
-    'a\nb\nc'
+    >>> _with_line_ends("a\r\nb\rc\r\r\nd")
+    'a\nb\nc\nd'
     """
-    return text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text
+    return _LINE_END.sub("\n", text) if "\r" in text else text
 
 
 def _written(text: str) -> str:
@@ -133,17 +135,23 @@ def without_prefixes(text: str, first: re.Match[str] | None) -> str:
     prefix = first[1].rstrip() if first else ""
     if first is None or not prefix:
         return text
-    alike = _counted_alike(prefix, text[first.start() : first.start() + (1 << 20)]) or re.compile(_alike(prefix))
+    timed = re.compile(_alike(prefix))
+    alike = _counted_alike(prefix, text[first.start() : first.start() + (1 << 20)], timed) or timed
     return "\n".join(line[found.end() :] for line in text.split("\n") if (found := alike.match(line)))
 
 
 def _alike(prefix: str) -> str:
-    """The pattern of what a log puts before a line, at any time."""
-    return f"(?>{_TIME.pattern})".join(map(re.escape, _TIME.split(prefix)))
+    """The pattern of what a log puts before a line, at any time; blanks before a time may align it."""
+    *before, last = _TIME.split(prefix)
+    parts = (re.escape(one.rstrip(" ")) + " *" * one.endswith(" ") for one in before)
+    return f"(?>{_TIME.pattern})".join((*parts, re.escape(last)))
 
 
-def _counted_alike(prefix: str, text: str) -> re.Pattern[str] | None:
-    """The pattern of what stands before each line of a text, if a number in that counts them; else None."""
+def _counted_alike(prefix: str, text: str, timed: re.Pattern[str]) -> re.Pattern[str] | None:
+    """The pattern of what stands before each line of a text, if a number in that counts them; else None.
+
+    What counts lines counts all that differ in their times alone, as the digits of a time do not.
+    """
     lines = text.split("\n", _MANY)[:_MANY]
     for number in itertools.islice(_COUNTER.finditer(prefix), _MOST_COUNTERS):
         before, after = prefix[: number.start()].rstrip(" "), prefix[number.end() :]
@@ -153,7 +161,9 @@ def _counted_alike(prefix: str, text: str) -> re.Pattern[str] | None:
             f"{_alike(before[: len(before) - bool(open_ended)])}{open_ended} *({_COUNTER.pattern}){closed}"
             f"{_alike(after[bool(closed) :])}"
         )
-        counts = [int(found[1]) for line in lines if (found := alike.match(line))]
-        if len(counts) >= _FEW and all(a < b for a, b in itertools.pairwise(counts)):
+        matches = [alike.match(line) for line in lines]
+        counts = [int(found[1]) for found in matches if found]
+        is_whole = all(found or not timed.match(line) for found, line in zip(matches, lines, strict=True))
+        if is_whole and len(counts) >= _FEW and all(a < b for a, b in itertools.pairwise(counts)):
             return alike
     return None

@@ -1,7 +1,8 @@
 """Messages of exceptions: how much memory a program takes, and how much there is.
 
 "Used 22.39G of 15.75G hbm", "the total memory required for HLO temporaries (22.39G) exceeds available HBM (15.75G)",
-"Scoped allocation with size 64.0K and limit 40.0K", "Allocation (size=268435456) would exceed memory (size=134217728)".
+"unlikely to have enough memory. Requires 3.84T, has 90.96G available", "Scoped allocation with size 64.0K and limit
+40.0K", "Allocation (size=268435456) would exceed memory (size=134217728)".
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ _HBM = re.compile(
     r"Ran out of memory on (\w{1,40}), the total memory required for"
     rf"[^(\n]{{0,80}}\({SIZE}\) exceeds[^(\n]{{0,80}}\({SIZE}\)"
 )
+#: Of a compiler that ends as soon as the program cannot fit, however it goes on.
+_EARLY = re.compile(rf"unlikely to have enough (?:device )?memory\. Requires {SIZE}, has {SIZE} available")
 #: Up to its figures no other message begins: one that was cut has not those of the next, nor is read over and over.
 _SCOPED = re.compile(
     r"Ran out of memory in memory space (\w{1,40}) while allocating on stack for %?(\S{1,300}) = "
@@ -56,10 +59,11 @@ def module_named(text: str, start: int) -> str:
 def count_messages(text: str, found: UsageText) -> int:
     """Where the first message begins. Those with other figures are of other reports, which are counted."""
     said: dict[tuple[int, Size, Size], int] = {}
-    for pattern, first in ((_USED, 2), (_HBM, 2), (_SCOPED, 3)):
+    for pattern, first in ((_USED, 2), (_HBM, 2), (_SCOPED, 3), (_EARLY, 1)):
         for one in pattern.finditer(text):
             total, capacity = (size_of(*one.group(k, k + 1)) for k in (first, first + 2))
-            said.setdefault((number_of(one[1]), total, capacity), one.start())
+            name = "hbm" if pattern is _EARLY else one[1]
+            said.setdefault((number_of(name), total, capacity), one.start())
     found.others += len(said) > 1
     return min(said.values(), default=0)
 
@@ -73,6 +77,9 @@ def read_messages(text: str, found: UsageText) -> None:
             found.spaces[number_of(used[1])].excess = size_of(exceeded[1], exceeded[2])
     elif hbm := _HBM.search(text):
         _limits(found, hbm[1], size_of(hbm[2], hbm[3]), size_of(hbm[4], hbm[5]))
+    elif early := _EARLY.search(text):
+        space = _limits(found, "hbm", size_of(early[1], early[2]), size_of(early[3], early[4]))
+        space.is_early = True
     elif scoped := _SCOPED.search(text):
         size = size_of(scoped[3], scoped[4])
         space = _limits(found, scoped[1], size, size_of(scoped[5], scoped[6]))

@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 from strided.memory.buffers import Source
 
-_UNITS = {"": 0, "K": 10, "M": 20, "G": 30, "T": 40}
+_UNITS = {"": 0, "K": 10, "M": 20, "G": 30, "T": 40, "P": 50, "E": 60}
 #: A printed size, its number and its unit. The compiler prints one with every size: a number without it was cut.
-SIZE = r"(\d{1,18}(?:\.\d{1,6})?) ?(?=[KMGTB])([KMGT]?)(?:iB|B)?"
+SIZE = r"(\d{1,18}(?:\.\d{1,6})?) ?(?=[KMGTPEB])([KMGTPE]?)(?:iB|B)?"
 #: What the metadata of HLO say of an operation: its name, and the line of the program that it came from.
 _OP_NAME, _FILE = (re.compile(rf'{key}="((?:[^"\\]|\\.){{0,2000}})"') for key in ("op_name", "source_file"))
 _LINE = re.compile(r"source_line=(\d{1,9})\b")
@@ -52,7 +52,10 @@ class Row:
 
 @dataclass
 class Space:
-    """What a text says of one memory space; of its `temporaries`, the bytes in all and those without padding."""
+    """What a text says of one memory space; of its `temporaries`, the bytes in all and those without padding.
+
+    `is_early`: whether the compiler ended before it knew more than that the program cannot fit.
+    """
 
     number: int
     name: str
@@ -64,6 +67,7 @@ class Space:
     unread: int = 0
     temporaries: tuple[Size, Size] | None = None
     is_padded: bool = True
+    is_early: bool = False
 
     def excess_of(self, total: int) -> int | None:
         """By how many bytes a total is too much: as the text says, or as its capacity does; None if it says neither."""
