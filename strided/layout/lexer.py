@@ -13,6 +13,8 @@ T = TypeVar("T")
 # A NUL ends the text for XLA's lexer, in a comment too.
 _BLANK = re.compile(r"(?:[ \t\r\n]+|/\*[^\0]*?\*/|//[^\n\r\0]*)*")
 _TOKEN = re.compile(r"[A-Za-z_][A-Za-z0-9_.\-]*|-?[0-9]+|<=|[()\[\]{},:*?#+~=]")
+# Nearly all lists of integers, up to the bracket or colon behind them; fewer digits than overflow.
+_PLAIN_INTEGERS = re.compile(r"[0-9]{1,18}(?:,[0-9]{1,18})*+(?=[\])}:])")
 # Only read where a string may stand: no other quote must be followed to the end of the text.
 _STRING = re.compile(r"\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*'", re.DOTALL)
 _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
@@ -41,9 +43,11 @@ class Lexer:
         self.token, self.start, self._next = self._read(position)
 
     def _read(self, position: int) -> tuple[str, int, int]:
-        blank = _BLANK.match(self.text, position)
-        start = blank.end() if blank else position
-        found = _TOKEN.match(self.text, start)
+        found, start = _TOKEN.match(self.text, position), position
+        if found is None:
+            blank = _BLANK.match(self.text, position)
+            start = blank.end() if blank else position
+            found = _TOKEN.match(self.text, start)
         if found is None:
             return ("" if start == len(self.text) else "\0"), start, start
         return found.group(), start, found.end()
@@ -168,6 +172,17 @@ class Lexer:
         self.expect(closing, f"',' or {closing!r}")
         return values
 
+    def plain_integers(self) -> list[int]:
+        """One or more integers with nothing but commas between them, read at once; [], and nothing is read, of others.
+
+        What they are followed by is a bracket or a colon.
+        """
+        found = _PLAIN_INTEGERS.match(self.text, self.start)
+        if found is None:
+            return []
+        self.go_to(found.end())
+        return list(map(int, found.group().split(",")))
+
     def integers(self, wanted: str) -> list[int]:
         """One or more integers with commas between them."""
-        return self.listed(lambda: self.required_integer(wanted))
+        return self.plain_integers() or self.listed(lambda: self.required_integer(wanted))

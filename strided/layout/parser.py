@@ -285,7 +285,10 @@ def _built(lexer: Lexer, places: dict[str, int], build: Callable[[], _T]) -> _T:
 
 def _sizes(lexer: Lexer) -> tuple[tuple[int, ...], tuple[bool, ...]]:
     lexer.expect("[", "'[' after the element type")
-    sizes = [] if lexer.token == "]" else lexer.listed(lambda: _size(lexer))
+    if plain := lexer.plain_integers():
+        sizes = [(size, False) for size in plain]
+    else:
+        sizes = [] if lexer.token == "]" else lexer.listed(lambda: _size(lexer))
     lexer.expect("]", "']' or ',' after a dimension size")
     return tuple(size for size, _ in sizes), tuple(dynamic for _, dynamic in sizes)
 
