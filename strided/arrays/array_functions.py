@@ -176,15 +176,17 @@ def _broadcast_arrays(*arrays: Any, subok: bool = False) -> Any:
 def _splitting(function: Function, default: Any) -> Function:
     """A function that cuts an array into views along an axis."""
 
-    def own(x: Any, sections: Any, axis: Any = None) -> Any:
+    def own(x: Any, indices_or_sections: Any, *by_place: Any, **by_name: Any) -> Any:
         # Make the same cuts in a stand-in of one axis, in which an address tells the index.
-        function(x.stand_in(), sections, *(() if axis is None else (axis,)))
-        along = normalize_axis_index(default(x) if axis is None else axis, x.ndim)
+        function(x.stand_in(), indices_or_sections, *by_place, **by_name)
+        (axis,) = by_place or by_name.values() or [default(x)]
+        along = normalize_axis_index(axis, x.ndim)
         line = as_strided(np.zeros(1, np.int8), x.shape[along : along + 1], (1,))
         start = line.ctypes.data
         cut = np.array_split if function is np.array_split else np.split
         front = (slice(None),) * along
-        return [x[(*front, slice(p.ctypes.data - start, p.ctypes.data - start + p.size))] for p in cut(line, sections)]
+        parts = cut(line, indices_or_sections)
+        return [x[(*front, slice(p.ctypes.data - start, p.ctypes.data - start + p.size))] for p in parts]
 
     return own
 
@@ -225,6 +227,7 @@ def _take(x: Any, indices: Any, axis: Any = None, out: Any = None, mode: str = "
     places = np.asarray(indices)
     if out is not None or mode != "raise" or places.dtype.kind not in "iu" or x.flags.c_contiguous or not x.ndim:
         return NotImplemented
+    np.empty((1,) * x.ndim).take(np.empty(0, np.intp), axis)  # refuses what is no axis
     try:
         if axis is None:
             return x.flat[places] if places.ndim else x.flat[int(places)]

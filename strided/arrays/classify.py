@@ -95,7 +95,7 @@ def element_at(source: AddressMap, key: tuple[Any, ...]) -> int | None:
     offset, axes = source.slopes
     for i, (n, slope, carries) in zip(key, axes, strict=True):
         if type(i) is not int:
-            if not isinstance(i, np.integer):
+            if not isinstance(i, np.integer) or i.dtype.kind == "m":  # to NumPy, times are integers, too
                 return None
             i = int(i)
         if i < 0:

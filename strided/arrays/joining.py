@@ -18,7 +18,9 @@ def _concatenate(arrays: Any, axis: Any = 0, out: Any = None, *, dtype: Any = No
     if out is not None or dtype is not None or casting != "same_kind" or not _are_alike(arrays, axis):
         return NotImplemented
     first = arrays[0]
-    along = normalize_axis_index(operator.index(axis), first.ndim)
+    if isinstance(axis, bool) or not -first.ndim <= operator.index(axis) < first.ndim:
+        return NotImplemented
+    along = operator.index(axis) % first.ndim
     others = {(*x.shape[:along], *x.shape[along + 1 :]) for x in arrays}
     if len(others) > 1 or sum(x.nbytes for x in arrays) < limits.current.direct_bytes:
         return NotImplemented

@@ -137,6 +137,9 @@ _PRODUCTS: set[Function] = {
 if hasattr(np, "cumulative_sum"):
     _BY_DTYPE |= {np.cumulative_sum, np.cumulative_prod}
 
+#: The parameters of these that are one operand; multi_dot has a list of them, einsum a tuple with its subscripts.
+_OPERANDS = {"a", "b", "v", "x1", "x2"}
+
 #: Arguments that are arrays of indices or sizes, never of values.
 _PLACES = {"axis", "axes", "q", "offset", "axis1", "axis2"}
 
@@ -159,6 +162,8 @@ def of_function(function: Function, args: tuple[Any, ...], kwargs: dict[str, Any
     given = _bound(function, args, kwargs)
     if given is None:
         return NotImplemented
+    if function in _PRODUCTS:
+        given = _with_arrays(given)
     out, dtype = given.pop("out", None), _dtype(given.get("dtype"))
     arrays = [x for name, value in given.items() if name not in _PLACES for x in arrays_in(value, _ARRAYS)]
     types = [x.dtype for x in arrays]
@@ -172,18 +177,20 @@ def of_function(function: Function, args: tuple[Any, ...], kwargs: dict[str, Any
         changed = {k: v if k in _PLACES else with_each(v, of_array, _ARRAYS) for k, v in given.items()}
         return _called(function, {**changed, **more})
 
+    def in_64_bits(dtype: np.dtype[Any]) -> np.dtype[Any]:
+        return _common(types) if function in _PRODUCTS and _is_short_integer(dtype) else summed_as(dtype)
+
     def one(x: Any) -> Array:
-        return np.ones((1,) * x.ndim, summed_as(x.dtype) if whole else x.dtype)
+        return np.ones((1,) * x.ndim, in_64_bits(x.dtype) if whole else x.dtype)
 
     def small(x: Any) -> Array:
         return np.zeros([min(n, 2) for n in x.shape], x.dtype)
 
     def copy(x: Any) -> Any:
-        wider = wide(x.dtype)
-        if wider is None:
+        if wide(x.dtype) is None:
             return x
         values = x._values() if isinstance(x, ArrayBase) else x
-        return values.astype(_DOUBLE if not whole else _common(types) if function in _PRODUCTS else wider)
+        return values.astype(in_64_bits(x.dtype) if whole else _DOUBLE)
 
     if function is np.einsum and len(arrays) == 1 and out is None:
         with contextlib.suppress(Exception):  # NumPy refuses to add these types
@@ -204,6 +211,21 @@ def of_function(function: Function, args: tuple[Any, ...], kwargs: dict[str, Any
     else:
         result = call(copy, {} if dtype is None else {"dtype": wide(dtype) or dtype})
     return delivered(result, example, out)
+
+
+def _with_arrays(given: dict[str, Any]) -> dict[str, Any]:
+    """The arguments of a product with its operands as arrays: of numbers and lists, too, the types decide its own."""
+    found = {name: _as_array(x) if name in _OPERANDS else x for name, x in given.items()}
+    if isinstance(several := given.get("arrays"), (list, tuple)):
+        found["arrays"] = [*map(_as_array, several)]
+    first, *rest = given.get("operands", (None,))
+    if isinstance(first, str):  # else einsum has lists of subscripts among its operands
+        found["operands"] = (first, *map(_as_array, rest))
+    return found
+
+
+def _as_array(x: Any) -> Any:
+    return x if isinstance(x, _ARRAYS) else np.asarray(x)
 
 
 def _read_if_small(x: Any) -> Any:
@@ -353,10 +375,12 @@ def of_ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: dict
 
 def _product(ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """A product of matrices of integers, in 64 bits. (NumPy adds products of short floats in single precision.)"""
-    types = [x.dtype for x in inputs if isinstance(x, _ARRAYS)]
-    whole = len(types) == len(inputs) and all(t.kind in "iub" or _is_short_integer(t) for t in types)
-    if not whole or not any(map(_is_short_integer, types)) or kwargs.get("dtype") is not None:
+    if not any(_is_short_integer(x.dtype) for x in inputs if isinstance(x, _ARRAYS)) or kwargs.get("dtype") is not None:
         return NotImplemented
+    operands = [_as_array(x) for x in inputs]
+    types = [x.dtype for x in operands]
+    if not all(t.kind in "iub" or _is_short_integer(t) for t in types) or not all(x.ndim for x in operands):
+        return NotImplemented  # also numbers, which NumPy refuses
     common = _common(types)
-    values = [x._values() if isinstance(x, ArrayBase) else x for x in inputs]
+    values = [x._values() if isinstance(x, ArrayBase) else x for x in operands]
     return ufunc(*(v.astype(common) if _is_short_integer(v.dtype) else v for v in values), **kwargs)

@@ -264,7 +264,7 @@ def write_arrays(
 
 def result_shape(array: Any, layout: str | Layout | None, element_type: str | None = None) -> Shape:
     """The shape of an array in another layout and type; None is row-major, and the array's own type."""
-    known = getattr(array, "xla_shape", None)
+    known = None if getattr(array, "is_view", False) else getattr(array, "xla_shape", None)
     if known is None or known.dimensions != array.shape or known.dtype != array.dtype:
         known = Shape(element_type_of_dtype(array.dtype).name, array.shape)
     shape = Shape(element_type or known.element_type, known.dimensions, dynamic=known.dynamic)

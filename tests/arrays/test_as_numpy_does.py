@@ -288,3 +288,49 @@ def test_what_copyto_refuses_first(source: Any, options: Any, writable: bool, la
     array.flags.writeable = values.flags.writeable = writable
     same_outcome(lambda: np.copyto(array, source, **options), lambda: np.copyto(values, source, **options), same)
     same_values(array, values)
+
+
+_AXES: dict[str, Callable[[Any, Any], Any]] = {
+    "take": lambda x, axis: np.take(x, [0], axis),
+    "take, one": lambda x, axis: x.take(0, axis=axis),
+    "concatenate": lambda x, axis: np.concatenate([x, x], axis),
+    "stack": lambda x, axis: np.stack([x, x], axis),
+    "split": lambda x, axis: np.split(x, 1, axis=axis),
+    "array_split": lambda x, axis: np.array_split(x, 2, axis),
+    "array_split at": lambda x, axis: np.array_split(x, [1], axis=axis),
+}
+
+
+@pytest.mark.parametrize("axis", [True, False, None, 1, -1, 2, 1 << 31, 1 << 70, np.int8(1), 1.0], ids=repr)
+@pytest.mark.parametrize("name", _AXES)
+def test_what_is_no_axis(name: str, axis: Any, layout: str) -> None:
+    x = np.arange(12000.0).reshape(100, 120)  # as many bytes as are put together straight in their places
+    a = sd.LayoutArray.from_numpy(x, layout)
+    both = same_outcome(lambda: _AXES[name](a, axis), lambda: _AXES[name](x, axis))
+    if both is not None:
+        found, wanted = (x if isinstance(x, list) else [x] for x in both)
+        assert all(map(np.array_equal, found, wanted))
+
+
+@pytest.mark.parametrize("name", ["split", "array_split", "hsplit", "vsplit"])
+def test_splits_take_their_arguments_by_name(name: str, layout: str) -> None:
+    x = np.arange(24).reshape(6, 4)
+    a, function = sd.LayoutArray.from_numpy(x, layout), getattr(np, name)
+    for cuts in (2, [1]):
+        found, wanted = function(ary=a, indices_or_sections=cuts), function(ary=x, indices_or_sections=cuts)
+        assert all(map(np.array_equal, found, wanted))
+
+
+@pytest.mark.parametrize("unit", ["generic", "s", "ns"])
+def test_a_time_is_no_index(unit: str, layout: str) -> None:
+    """NumPy's class of times is one of integers."""
+    x = np.arange(6).reshape(2, 3)
+    a, time = sd.LayoutArray.from_numpy(x, layout), np.timedelta64(1, unit)
+    for key in (time, (time, 0), (0, time), (..., time), (time, ..., 0)):
+        assert same_outcome(lambda key=key: a[key], lambda key=key: x[key]) is None
+
+        def assign(to: Any, key: Any = key) -> None:
+            to[key] = 9
+
+        assert same_outcome(lambda: assign(a), lambda: assign(x)) is None
+    assert np.array_equal(a, x)

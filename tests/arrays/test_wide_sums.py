@@ -17,7 +17,7 @@ import pytest
 import strided as sd
 from strided.arrays import blocks, reductions, wide_sums
 from tests.cases import ARRAY_TYPES, PACKED_TYPES, dtype_of
-from tests.checks import outcome
+from tests.checks import outcome, same_outcome
 from tests.thinned import thinned
 
 FLOATS = sorted(t for t in ARRAY_TYPES if t[0] in "fb" and dtype_of(t).itemsize <= 2)
@@ -366,6 +366,39 @@ def test_integers_are_added_in_64_bits(element_type: str) -> None:
         assert a.sum(0, x.dtype).tolist() == many.sum(0).astype(x.dtype).tolist()
         assert a.max().dtype == x.max().dtype
         assert (a + a).dtype == (x + x).dtype
+
+
+_BESIDE: dict[str, Callable[[Any], Any]] = {
+    "dot": lambda x: np.dot(x, 3),
+    "dot, reflected": lambda x: np.dot([1, 2, 3], x),
+    "dot, an array": lambda x: np.dot(x, np.array([1, 2])),
+    "dot, a float32": lambda x: np.dot(x, np.float32(3)),
+    "inner": lambda x: np.inner(x, 3),
+    "tensordot": lambda x: np.tensordot(x, [[1, 2], [3, 4]], 1),
+    "convolve": lambda x: np.convolve(x[0], [1, 2]),
+    "correlate": lambda x: np.correlate(x[0], [0.5, 2]),
+    "einsum": lambda x: np.einsum("ij,j", x, [1, 2]),
+    "einsum, lists of subscripts": lambda x: np.einsum(x, [0, 1], x, [2, 1], [0, 2]),
+    "multi_dot": lambda x: np.linalg.multi_dot([x, [[1, 2], [3, 4]]]),
+    "matmul": lambda x: x @ [1, 2],
+    "matmul, bools": lambda x: x @ [True, True],
+    "ragged": lambda x: np.dot(x, [[1], [2, 3]]),
+}
+
+
+@pytest.mark.parametrize("name", _BESIDE)
+@pytest.mark.parametrize("element_type", INTEGERS)
+def test_products_with_other_integers_are_integers(element_type: str, name: str) -> None:
+    """In 64 bits, also with numbers and lists: unsigned ones became doubles beside those with signs."""
+    values = (np.arange(6).reshape(3, 2) % 2).astype(np.int8)
+    a = laid_out(values.astype(dtype_of(element_type)), "{0,1}", element_type)
+    plain = a.astype(np.uint8 if element_type[0] == "u" else np.int8)
+    both = same_outcome(lambda: _BESIDE[name](a), lambda: _BESIDE[name](plain))
+    if both is not None:
+        found, wanted = map(np.asarray, both)
+        assert found.tolist() == wanted.tolist()
+        is_float = "float" in name or name == "correlate"
+        assert found.dtype.kind == "f" if is_float else found.dtype in ("i8", "u8")
 
 
 def test_integers_with_and_without_signs() -> None:

@@ -253,3 +253,15 @@ def test_a_full_disk_leaves_what_was_there(tmp_path: Path, monkeypatch: pytest.M
         sd.save_safetensors(path, {"x": np.arange(3), "y": np.arange(4)})
     assert path.read_bytes() == before
     assert [p.name for p in tmp_path.iterdir()] == ["x.safetensors"]
+
+
+@pytest.mark.parametrize("key", [..., slice(None, None, -1)], ids=repr)
+def test_sizes_of_views_are_fixed(key: object, tmp_path: Path) -> None:
+    """As in `to_layout`: the dimensions that may be smaller are those of the whole array, in its order."""
+    a = sd.LayoutArray.from_numpy(np.eye(5, 5, 1, np.float32), sd.parse_shape("f32[<=5,5]{1,0:T(2,4)}"))
+    path = tmp_path / "w.safetensors"
+    for array, dynamic in ((a, (True, False)), (a.T[key], (False, False))):
+        sd.save_safetensors(path, {"w": array})
+        found = sd.open(path)
+        assert found.xla_shape.dynamic == dynamic
+        assert np.array_equal(found, array)
