@@ -19,7 +19,7 @@ from functools import cache
 from typing import Any
 
 from strided.kernels import compile_process
-from strided.kernels.compile_process import CompileProcess, Ended, command_of
+from strided.kernels.compile_process import CompileProcess, Crashed, command_of
 from strided.runtime.locks import Lock, hold_forks, importing, own_lock
 
 #: Seconds before Numba is loaded: whatever ends sooner does without.
@@ -134,17 +134,16 @@ class Compiler:
 
         left = list(names)
         while left and not self._closed.is_set():
-            command = command_of(left, kernel_of(left[0]).folder())
             ended = None
-            if command is not None:
-                try:
+            try:
+                if (command := command_of(left, kernel_of(left[0]).folder())) is not None:
                     for code, name in zip(self._made_by(command), tuple(left), strict=False):
                         left.remove(name)
                         self._take(name, code)
-                except OSError:
-                    pass
-                except Ended as error:
-                    ended = error
+            except Crashed as error:
+                ended = error
+            except Exception:  # nothing may end this thread: the end of the interpreter waits for it
+                pass
             if ended is None:
                 for name in left:
                     self._take(name, b"")

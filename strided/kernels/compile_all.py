@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from queue import Empty, SimpleQueue
 
-from strided.kernels import HOMES
-from strided.kernels.compile_process import CompileProcess, Ended, command_of
+from strided.kernels import HOMES, compile_process
+from strided.kernels.compile_process import CompileProcess, Crashed, command_of
 
 #: More would each compile what kernels of one module have in common, and take another 0.4 GB.
 MOST_PROCESSES = 4
 #: Seconds between looks at whether Ctrl-C came, where a thread that waits is not woken by it.
 _LOOK_SECONDS = 0.2
+#: Seconds between looks at whether processes have ended.
+_END_LOOK_SECONDS = 0.01
 
 
 def compile_all(names: Sequence[str], folder: Path, processes: int) -> Generator[str, None, None]:
@@ -29,10 +32,10 @@ def compile_all(names: Sequence[str], folder: Path, processes: int) -> Generator
 
     def follow(share: Sequence[str], command: Sequence[str]) -> None:
         try:
-            with suppress(OSError, Ended), CompileProcess(command) as process:
+            with suppress(OSError, Crashed), CompileProcess(command) as process:
                 running.append(process)
                 if is_over.is_set():
-                    process.stop()
+                    process.end()
                 for _, name in zip(process.codes(), share, strict=False):
                     ready.put(name)
         finally:
@@ -50,8 +53,19 @@ def compile_all(names: Sequence[str], folder: Path, processes: int) -> Generator
                 yield from iter(lambda: _next(ready), None)
         finally:
             is_over.set()
+            _end(running)
+
+
+def _end(processes: Sequence[CompileProcess]) -> None:
+    """Have processes end, and wait for all of them even when Ctrl-C comes again meanwhile."""
+    late = time.monotonic() + compile_process.END_SECONDS
+    while running := [process for process in processes if process.is_running()]:
+        with suppress(KeyboardInterrupt):
             for process in running:
-                process.end()
+                process.stop()
+                if time.monotonic() > late:
+                    process.kill()
+            time.sleep(_END_LOOK_SECONDS)
 
 
 def _shares(names: Sequence[str], count: int) -> list[list[str]]:

@@ -49,8 +49,8 @@ saving = threading.Lock()
 """Held while a file is made or written, for which the end of the process waits."""
 
 
-class Ended(RuntimeError):
-    """Something else ended a process that compiled: a crash, or too little memory."""
+class Crashed(RuntimeError):
+    """A process that compiled was ended by something else: by its own fault, or for want of memory."""
 
 
 class CompileProcess:
@@ -90,7 +90,7 @@ class CompileProcess:
 
         Raises
         ------
-        Ended
+        Crashed
             After these, if something else ended the process.
         """
         pipe = self._child.stdout
@@ -107,13 +107,18 @@ class CompileProcess:
         ended = self._child.wait()
         if not 0 <= ended <= _MOST_EXIT_CODE:
             how = f"was ended by signal {-ended}" if ended < 0 else f"ended with exit code {ended}"
-            raise Ended(f"the process that compiles them {how}")
+            raise Crashed(f"the process that compiles them {how}")
+
+    def is_running(self) -> bool:
+        """Whether it has not ended, as far as this process knows."""
+        return self._child.poll() is None
 
     def stop(self) -> None:
         """Tell it to end soon, if it has not ended."""
         assert self._child.stdin is not None
-        with suppress(OSError, ValueError):  # the latter where its end of the pipe is closed
-            os.write(self._child.stdin.fileno(), b".")
+        if self.is_running():  # else SIGPIPE would end this process, if it does what it does by default
+            with suppress(OSError, ValueError):  # the latter where this end of the pipe is closed
+                os.write(self._child.stdin.fileno(), b".")
 
     def kill(self) -> None:
         """End it now, even if it hangs."""

@@ -542,7 +542,7 @@ def test_a_kernel_that_cannot_be_loaded_leaves_the_others() -> None:
 
 def test_what_a_process_handed_over_before_it_was_killed_is_taken() -> None:
     """And what it had not begun is compiled by another."""
-    load, killed = Loader(), compile_process.Ended("ended by signal 9")
+    load, killed = Loader(), compile_process.Crashed("ended by signal 9")
     compiler, asked = asked_for(load, [[b"8", killed], [b"32", b"64"]], "nest8 nest16 nest32 nest64")
     assert asked == ["nest8,nest16,nest32,nest64", "nest32,nest64"]
     assert load.loaded == {"nest8": b"8", "nest32": b"32", "nest64": b"64"}
@@ -551,7 +551,7 @@ def test_what_a_process_handed_over_before_it_was_killed_is_taken() -> None:
 
 
 def test_what_no_process_hands_over_is_compiled_here() -> None:
-    for answer in ([OSError()], [b"8"], [], [b"8", OSError()]):
+    for answer in ([OSError()], [b"8"], [], [b"8", OSError()], [MemoryError()], [ValueError("embedded null byte")]):
         load = Loader()
         compiler, asked = asked_for(load, [list(answer)], "nest8 nest16")
         assert asked == ["nest8,nest16"]
@@ -659,6 +659,19 @@ print("done", tiled.to_numpy().all())
 _HANDED_OVER = b"hello" + b"strided kernels:" + b"".join(n.to_bytes(8, "little") + bytes(n) for n in (3, 0, 5))[:-1]
 
 
+@pytest.mark.skipif(not hasattr(signal, "SIGPIPE"), reason="no signal there")
+def test_whoever_is_ended_by_broken_pipes_may_stop_a_process_that_has_ended() -> None:
+    code = """
+import os, signal, sys
+from strided.kernels.compile_process import CompileProcess
+signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+with CompileProcess([sys.executable, "-c", ""]) as process:
+    os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+    process.stop()
+"""
+    assert subprocess.run([sys.executable, "-c", code], cwd=paths.ROOT, check=False).returncode == 0
+
+
 @pytest.mark.parametrize(("code", "is_crash"), [(0, False), (1, False), (3, True), (250, True)])
 def test_a_crash_is_told_by_its_exit_code_on_windows(code: int, is_crash: bool) -> None:
     """Where there are no signals. What only raises an exception can be tried in this process."""
@@ -668,7 +681,7 @@ def test_a_crash_is_told_by_its_exit_code_on_windows(code: int, is_crash: bool) 
         try:
             for each in process.codes():
                 made.append(each)
-        except compile_process.Ended as error:
+        except compile_process.Crashed as error:
             ended = str(error)
     assert made == [bytes(3), b""]
     assert ended == is_crash * f"the process that compiles them ended with exit code {code}"

@@ -73,7 +73,9 @@ def test_where_no_process_or_thread_can_be_started_none_is_made(
 
 @pytest.mark.skipif(not hasattr(signal, "SIGSTOP"), reason="no process can be stopped there")
 @pytest.mark.parametrize("then", ["sys.stdin.read(1)", "os.kill(os.getpid(), 19)"], ids=["ends", "is stopped"])
-def test_processes_end_with_the_iteration(then: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_processes_end_with_the_iteration_even_if_ctrl_c_comes_again(
+    then: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     script = f"{_HANDS_OVER}open(sys.argv[1], 'w').write(str(os.getpid())); {then}"
     monkeypatch.setattr(compile_process, "END_SECONDS", 0.1)
     monkeypatch.setattr(
@@ -86,7 +88,16 @@ def test_processes_end_with_the_iteration(then: str, tmp_path: Path, monkeypatch
     while not all(path.exists() and path.read_text() for path in paths):
         assert time.monotonic() < end
         time.sleep(0.01)
+    sleep, interruptions = time.sleep, iter([KeyboardInterrupt()])
+
+    def interrupted(seconds: float) -> None:
+        for again in interruptions:
+            raise again
+        sleep(seconds)
+
+    monkeypatch.setattr(time, "sleep", interrupted)
     found.close()
+    assert not [*interruptions]
     for path in paths:
         with pytest.raises(ProcessLookupError):
             os.kill(int(path.read_text()), 0)
