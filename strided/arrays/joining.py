@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -11,10 +12,11 @@ from numpy.lib.array_utils import normalize_axis_index
 
 from strided.arrays.base import Array, ArrayBase
 from strided.runtime import limits
+from strided.transfer.flat_memory import empty_aligned
 
 
 def _concatenate(arrays: Any, axis: Any = 0, out: Any = None, *, dtype: Any = None, casting: Any = "same_kind") -> Any:
-    """What NumPy gives; NotImplemented for what has to be cast or is refused, and for small results."""
+    """What NumPy gives; NotImplemented for what has to be cast or is refused, and where it takes no longer itself."""
     if out is not None or dtype is not None or casting != "same_kind" or not _are_alike(arrays, axis):
         return NotImplemented
     first = arrays[0]
@@ -22,10 +24,13 @@ def _concatenate(arrays: Any, axis: Any = 0, out: Any = None, *, dtype: Any = No
         return NotImplemented
     along = operator.index(axis) % first.ndim
     others = {(*x.shape[:along], *x.shape[along + 1 :]) for x in arrays}
-    if len(others) > 1 or sum(x.nbytes for x in arrays) < limits.current.direct_bytes:
+    if len(others) > 1 or sum(x.nbytes for x in arrays) < limits.current.joined_bytes:
         return NotImplemented
+    order = _order_of(arrays, along)
+    if all(not isinstance(x, ArrayBase) or (x.is_strided and _falling(x.strides) == order) for x in arrays):
+        return NotImplemented  # it need not convert any
     count = sum(x.shape[along] for x in arrays)
-    result = _in_order_of(arrays, (*first.shape[:along], count, *first.shape[along + 1 :]), along)
+    result = _empty((*first.shape[:along], count, *first.shape[along + 1 :]), first.dtype, order)
     start = 0
     for x in arrays:
         stop = start + x.shape[along]
@@ -50,11 +55,15 @@ def _are_alike(arrays: Any, axis: Any) -> bool:
     return len({(x.dtype, x.ndim) for x in arrays}) == 1 and arrays[0].ndim > 0
 
 
-def _in_order_of(arrays: Sequence[Any], shape: tuple[int, ...], along: int) -> Array:
-    """A new ndarray whose axes lie in memory in the order in which NumPy puts those of the arrays together."""
-    order = _falling(np.concatenate([_small(x) for x in arrays], along).strides)
-    made = np.empty([shape[k] for k in order], arrays[0].dtype)
-    return made.transpose(np.argsort(order))
+def _order_of(arrays: Sequence[Any], along: int) -> list[int]:
+    """The order, farthest first, in which NumPy lays out the axes of what it puts together."""
+    return _falling(np.concatenate([_small(x) for x in arrays], along).strides)
+
+
+def _empty(shape: tuple[int, ...], dtype: np.dtype[Any], order: Sequence[int]) -> Array:
+    """A new ndarray whose axes lie in memory in an order."""
+    flat = empty_aligned(math.prod(shape) * dtype.itemsize).view(dtype)
+    return flat.reshape([shape[k] for k in order]).transpose(np.argsort(order))
 
 
 def _small(x: Any) -> Array:

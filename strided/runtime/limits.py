@@ -39,9 +39,11 @@ class Limits(NamedTuple):
     #: Arrays of up to so many are converted as a whole for an index array or a mask: finding where the elements lie
     #: takes longer. Not measured beyond 4,096.
     whole_elements: int = 1 << 12
-    #: From this on arrays are joined, and those of plain strides are copied to ndarrays, straight from their buffers:
-    #: less is done by NumPy before a plan is made. Not measured again since it was chosen.
-    direct_bytes: int = 1 << 16
+    #: From this on an array of plain strides is copied to an ndarray straight from its buffer: less is done by NumPy
+    #: before a plan is made. Measured by hand.
+    direct_bytes: int = 1 << 15
+    #: From this size of the result on arrays are joined straight from their buffers. Measured by hand.
+    joined_bytes: int = 1 << 23
     #: From this on the kernel decodes and encodes varints, at several times NumPy's 100 MB/s. `snapshots.Varints`.
     varint_bytes: int = 1 << 24
     #: From this on a staged copy is worth its planning. `small.Planning`.
