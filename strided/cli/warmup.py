@@ -58,7 +58,7 @@ def _compiled_at_once(folder: Path | None) -> set[str]:
     if folder is None or processes < 2:
         return set()
     background.refuse_to_crash(lambda: False)
-    click.echo(f"{len(missing)} kernels are compiled by {processes} processes", err=True)
+    click.echo(f"compiling {len(missing)} kernels, by {processes} processes", err=True)
     made = set[str]()
     with closing(compile_all(missing, folder, processes)) as names:
         for number, name in enumerate(names, 1):
@@ -73,6 +73,7 @@ def warmup() -> None:
 
     Conversions are then fast from the first one on.
     """
+    click.echo("loading the compiler", err=True)
     try:
         folder = kernels.kernel_of(next(iter(kernels.HOMES))).folder()
     except Exception as error:  # whatever Numba, or LLVM under it, may raise as it is imported
