@@ -15,7 +15,6 @@ from strided.cli import warmup
 from strided.cli.group import Ended
 from tests.commands import Run
 
-
 #: What is told before anything takes time.
 _FIRST = "loading the compiler\n"
 
