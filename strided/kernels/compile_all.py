@@ -35,7 +35,7 @@ def compile_all(names: Sequence[str], folder: Path, processes: int) -> Generator
             with suppress(OSError, Crashed), CompileProcess(command) as process:
                 running.append(process)
                 if is_over.is_set():
-                    process.end()
+                    _end([process])
                 for _, name in zip(process.codes(), share, strict=False):
                     ready.put(name)
         finally:

@@ -124,16 +124,6 @@ class CompileProcess:
         """End it now, even if it hangs."""
         self._child.kill()
 
-    def end(self) -> None:
-        """Have it end, and wait for that."""
-        from subprocess import TimeoutExpired
-
-        self.stop()
-        try:
-            self._child.wait(END_SECONDS)
-        except TimeoutExpired:
-            self.kill()
-
     def leave_to_parent(self) -> None:
         """In a forked child: let go of what belongs to the parent."""
         if self._child.stdin is not None:
