@@ -27,8 +27,8 @@ def _concatenate(arrays: Any, axis: Any = 0, out: Any = None, *, dtype: Any = No
     if len(others) > 1 or sum(x.nbytes for x in arrays) < limits.current.joined_bytes:
         return NotImplemented
     order = _order_of(arrays, along)
-    if all(not isinstance(x, ArrayBase) or (x.is_strided and _falling(x.strides) == order) for x in arrays):
-        return NotImplemented  # it need not convert any
+    if not any(_is_converted(x, order) for x in arrays):
+        return NotImplemented
     count = sum(x.shape[along] for x in arrays)
     result = _empty((*first.shape[:along], count, *first.shape[along + 1 :]), first.dtype, order)
     start = 0
@@ -53,6 +53,11 @@ def _are_alike(arrays: Any, axis: Any) -> bool:
     if not all(isinstance(x, ArrayBase) or type(x) is np.ndarray for x in arrays):
         return False
     return len({(x.dtype, x.ndim) for x in arrays}) == 1 and arrays[0].ndim > 0
+
+
+def _is_converted(x: Any, order: Sequence[int]) -> bool:
+    """Whether an array is not there for NumPy to copy as it lies, its axes in an order."""
+    return isinstance(x, ArrayBase) and not (x.is_strided and _falling(np.asarray(x).strides) == order)
 
 
 def _order_of(arrays: Sequence[Any], along: int) -> list[int]:
