@@ -14,7 +14,7 @@ T = TypeVar("T")
 _BLANK = re.compile(r"(?:[ \t\r\n]+|/\*[^\0]*?\*/|//[^\n\r\0]*)*")
 _TOKEN = re.compile(r"[A-Za-z_][A-Za-z0-9_.\-]*|-?[0-9]+|<=|[()\[\]{},:*?#+~=]")
 # Nearly all lists of integers, up to the bracket or colon behind them; fewer digits than overflow.
-_PLAIN_INTEGERS = re.compile(r"[0-9]{1,18}(?:,[0-9]{1,18})*+(?=[\])}:])")
+_PLAIN_INTEGERS = re.compile(r"[0-9]{1,18}(?:,[0-9]{1,18})*(?=[\])}:])")
 # Only read where a string may stand: no other quote must be followed to the end of the text.
 _STRING = re.compile(r"\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*'", re.DOTALL)
 _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
