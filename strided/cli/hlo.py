@@ -15,7 +15,6 @@ from strided.wording import counted, times_text
 
 if TYPE_CHECKING:
     from strided.dumps.hlo.module import Module
-    from strided.layout import Shape
 
 
 @click.command()
@@ -46,6 +45,7 @@ def hlo(
     Their sizes are given with and without padding, after a line on the entry computation. Of a dump folder, the module
     after optimizations; of one with several programs, their names. - is standard input.
     """
+    from strided.dumps.hlo.instruction import memory_spaces
     from strided.dumps.hlo.module import LONGEST_SHAPE, counts_in_words
     from strided.memory.memory_report import space_number
 
@@ -63,7 +63,7 @@ def hlo(
         found = [instruction for instruction in found if instruction.computation.name not in insides]
     values = inspect.largest(found, by_padding=by_padding)
     if number is not None:  # of a tuple, the parts in this memory space alone
-        values = [value for value in values if _memory_space(value.shape) == number]
+        values = [value for value in values if number in memory_spaces(value.shape)]
     if as_json:
         report = {
             "module": module.name,
@@ -87,10 +87,6 @@ def hlo(
         click.echo(
             f"{v.byte_size:>15,} {v.unpadded_byte_size:>15,} {times_text(v.growth):>6}  {visible(v.name)}  {v.shape}"
         )
-
-
-def _memory_space(shape: Shape) -> int:
-    return 0 if shape.layout is None else shape.layout.memory_space
 
 
 def _insides_of_fusions(module: Module) -> set[str]:
