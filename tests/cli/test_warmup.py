@@ -70,7 +70,7 @@ def test_what_several_processes_made_is_named_as_it_is_ready_and_the_rest_as_it_
     loaded: list[str] = []
     monkeypatch.setattr(kernels, "load", loaded.append)
     monkeypatch.setattr(kernels, "kernel_of", lambda name: _Kernel(tmp_path, kept=name == "nest8" or bool(closed)))
-    monkeypatch.setattr(warmup, "compile_all", compile_all)
+    monkeypatch.setattr("strided.kernels.compile_all.compile_all", compile_all)
     monkeypatch.setattr(warmup, "usable_cpus", lambda: 3)
     code, _, err = run("warmup")
     count, missing = len(kernels.HOMES), [name for name in kernels.HOMES if name != "nest8"]
