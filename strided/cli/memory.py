@@ -57,7 +57,8 @@ def memory(
     one program make one report: an error and the module, which names what the error does not. Those of several
     programs make one report each.
     """
-    from strided.memory.memory_report import report_of, sorted_by_program, space_number
+    from strided.memory.material import sorted_by_program
+    from strided.memory.memory_report import report_of, space_number
     from strided.memory.printed import report_text
     from strided.memory.report import check_expansion
     from strided.memory.verify import with_verified_cures

@@ -83,7 +83,7 @@ def refuse_number(number: int | None, sources: Sequence[str]) -> None:
 
 def is_about_memory(origin: str | bytes) -> bool:
     """Whether a file, or its bytes, without HLO is one that `strided memory` reads."""
-    from strided.memory.memory_report import material_of
+    from strided.memory.material import material_of
 
     try:
         found = material_of(origin)

@@ -1,306 +1,29 @@
-"""`strided.memory_report`: which reader fits a source, and what beside it helps."""
+"""`strided.memory_report`: the report of what was gathered, by the reader that fits it, and what beside it helps."""
 
 from __future__ import annotations
 
 import operator
-import os
-import re
-from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from functools import partial
-from pathlib import Path
-from typing import Any, SupportsIndex, TypeVar
+from typing import Any, SupportsIndex
 
-from strided.dumps.buffer_assignment.assignment import BufferAssignment, read_allocations
-from strided.dumps.buffer_assignment.compiled import Compiled, device_bytes_of, hlo_proto_of, is_compiled
-from strided.dumps.detect import recognise
-from strided.dumps.directory.dump import open_dump
-from strided.dumps.directory.names import parse_name
-from strided.dumps.directory.programs import Program
-from strided.dumps.hlo import Module, read_hlo
-from strided.dumps.hlo.mlir import refuse_bytecode
-from strided.dumps.hlo.text import NO_COMPUTATION
-from strided.dumps.source import (
-    BYTE_ORDER_MARK,
-    PROBE_BYTES,
-    is_contents,
-    is_text,
-    open_head,
-    open_source,
-    refuse_utf16,
-)
-from strided.dumps.usage_report import usage_report_text
-from strided.errors import DumpError, DumpWarning, UnsupportedError, warn
+from strided.dumps.buffer_assignment.assignment import BufferAssignment
+from strided.errors import DumpError
 from strided.memory.cures import with_cures
 from strided.memory.from_assignment import report_from_assignment
 from strided.memory.from_module import report_from_module
 from strided.memory.from_text import report_from_text
 from strided.memory.generation import generation_of
-from strided.memory.heap_trace import HeapTrace, read_traces
+from strided.memory.material import Material, material_of
 from strided.memory.report import MemoryReport
-from strided.memory.usage_text import SPACES, UsageText, is_of_runtime, read_usage_text, usage_in
+from strided.memory.usage_text import SPACES, UsageText
 from strided.runtime.argument_checks import whole
 from strided.tpu.default_layout import check_generation
-
-_Part = TypeVar("_Part")
-
-#: What every message of a program that ran out of memory holds.
-_EXHAUSTED = "RESOURCE_EXHAUSTED"
-_HEADER = re.compile(r"^HloModule[ \t]", re.MULTILINE)
-#: A beginning of HLO or of a buffer assignment that does not begin its text.
-_BEHIND = re.compile(r"^[^\n]{0,2000}?(HloModule(?= \w)|BufferAssignment:)", re.MULTILINE)
-
-
-#: How the memory usage report of XLA for CPU and GPU begins.
-_ALLOCATED = re.compile(r"\s*Total bytes used: \d")
-_OF_ALLOCATIONS = "is a memory usage report of XLA for CPU or GPU: the buffer assignment of the dump is read instead"
 
 #: What the figures of a compiled program rest on that has no buffer assignment.
 _OF_COMPILED = (
     "the total is the compiler's own, of arguments, results and temporaries; what is in use at once is the sum of the "
     "values in HLO, without gaps between buffers and without tables of tuples"
 )
-
-
-class Material:
-    """What is known of one program, from one file or several; of a text with several modules, from that at `index`."""
-
-    def __init__(self, index: SupportsIndex | None = None) -> None:
-        self.index = index
-        self.module: Module | None = None
-        self.module_before: Module | None = None
-        self.assignment: BufferAssignment | None = None
-        self.traces: Sequence[HeapTrace] = ()
-        self.text: UsageText | None = None
-        self.limits: UsageText | None = None  # a text that lists no buffers, which may stand beside one that does
-        self.device_bytes: int | None = None
-        self.path: str | None = None
-        self.notes: list[str] = []
-        self._unread: dict[str, Exception] = {}
-
-    def add(self, source: Any) -> None:
-        """Read one more source."""
-        if isinstance(source, Module):
-            self._add_module(source)
-        elif isinstance(source, BufferAssignment):
-            self.assignment = source
-        elif isinstance(source, Program):
-            own = Material(self.index)
-            own._add_program(source)
-            self.take(own)
-        elif isinstance(source, BaseException):
-            self._add_usage(_usage_in_error(source))
-        elif hasattr(source, "as_text"):  # what jax.jit(f).lower(x).compile() gives
-            self._add_module(read_hlo(source.as_text()))
-            if is_compiled(source):
-                self._add_compiled(source)
-        elif isinstance(source, str) and is_contents(source, _is_report):
-            self._add_text(source, None)
-        elif isinstance(source, (str, os.PathLike)) and os.path.isdir(source):
-            own = Material(self.index)  # what is known already does not make up for a damaged program
-            own._add_folder(Path(source))
-            self.take(own)
-        else:
-            self._add_file(source)
-
-    def _add_compiled(self, source: Compiled) -> None:
-        if (proto := hlo_proto_of(source)) is not None:
-            self._add_assignment(memoryview(proto))
-        else:
-            self.device_bytes = device_bytes_of(source)
-
-    def _add_module(self, module: Module) -> None:
-        if module.is_scheduled:
-            self.module = module
-        else:
-            self.module_before = module
-
-    def fits(self, other: Material) -> bool:
-        """Whether another file may be about the same program: it says something else, and names no other program."""
-        parts = ("module", "module_before", "assignment", "text", "limits")
-        twice = any(getattr(self, part) is not None and getattr(other, part) is not None for part in parts)
-        names = {one.name for one in (*self.modules(), *other.modules()) if one.name}
-        texts = (self.text, self.limits, other.text, other.limits)
-        names |= {text.module for text in texts if text is not None and text.module}
-        return not twice and len(names) <= 1
-
-    def is_empty(self) -> bool:
-        """Whether nothing is known."""
-        return self.assignment is None and self.text is None and self.limits is None and not self.modules()
-
-    def modules(self) -> list[Module]:
-        """The module after optimizations, and before."""
-        return [one for one in (self.module, self.module_before) if one is not None]
-
-    def take(self, other: Material) -> None:
-        """Add what another one of the same program says."""
-        self.module = self.module or other.module
-        self.module_before = self.module_before or other.module_before
-        self.assignment, self.traces = self.assignment or other.assignment, self.traces or other.traces
-        self.text, self.limits = self.text or other.text, self.limits or other.limits
-        self.device_bytes = self.device_bytes or other.device_bytes
-        self.path = self.path or other.path
-        self.notes += other.notes
-
-    def _add_folder(self, path: Path) -> None:
-        programs = open_dump(path).programs
-        if not programs:
-            raise DumpError("the folder holds no program that XLA dumped", path=str(path))
-        weights = [self._weight(program) for program in programs]
-        for program, _ in sorted(zip(programs, weights, strict=True), key=lambda pair: -pair[1]):
-            self._read_program(program)
-            if not self.is_empty():
-                break
-        if len(programs) > 1:
-            most = "takes most" if not self._unread else "takes most of what can be read"
-            self.notes.append(f"the dump holds {len(programs)} programs; this one, {program.label}, {most}")
-        self._tell_unread()
-
-    def _add_program(self, program: Program) -> None:
-        self._read_program(program)
-        self._tell_unread()
-
-    def _read_program(self, program: Program) -> None:
-        self.module = self._part(lambda: program.module)
-        self.module_before = self._part(lambda: program.module_before)
-        protos = [file for file in program.files if file.kind == "module" and ".pb" in file.path.suffixes]
-        for file in protos:
-            if file.name is not None and file.name.is_final:
-                source = self._part(partial(open_source, file.path))
-                if source is not None:
-                    self._add_assignment(source.view)
-        if self.assignment is None:
-            self.assignment = self._part(lambda: program.allocations)
-        if (usage := self._part(lambda: _usage_of(program))) is not None:
-            self._add_usage(usage)
-
-    def _part(self, read: Callable[[], _Part]) -> _Part | None:
-        """What `read` gives; None for a damaged file, of which the others of the program may still tell enough."""
-        try:
-            return read()
-        except (DumpError, UnsupportedError, OSError) as error:
-            self._unread[str(error)] = error
-            return None
-
-    def _tell_unread(self) -> None:
-        """Warn of what could not be read; raise its error if nothing else says anything."""
-        errors = list(self._unread.values())
-        if errors and self.is_empty():
-            raise errors[0]
-        for error in errors:
-            warn(f"left out: {error}", DumpWarning)
-
-    def _weight(self, program: Program) -> int:
-        """How much memory a program takes, by the total that is found first; 0 if nothing says it."""
-        usage = self._part(lambda: _usage_of(program))
-        if usage is not None and 0 in usage.spaces and usage.spaces[0].total is not None:
-            return usage.spaces[0].total.bytes
-        assignment = self._part(lambda: program.allocations)
-        return 0 if assignment is None else assignment.bytes_by_memory_space().get(0, 0)
-
-    def _add_assignment(self, view: memoryview) -> None:
-        try:
-            self.assignment = read_allocations(view, kind="proto")
-        except DumpError:
-            return
-        self.traces = read_traces(view)
-
-    def _add_file(self, source: Any) -> None:
-        # What it is shows in its beginning: no file is read whole to be refused.
-        head = memoryview(open_head(source, PROBE_BYTES))
-        path = os.fspath(source) if isinstance(source, (str, os.PathLike)) else None
-        self.path = self.path or path
-        if is_text(head):
-            self._add_text(str(open_source(source).view, "utf-8", "backslashreplace"), source)
-            return
-        refuse_bytecode(head, path)
-        refuse_utf16(head, path)
-        kind = recognise(source)
-        if kind == "memory report":
-            self._add_usage(read_usage_text(_text_of(open_source(source).view), path))
-            return
-        if kind not in ("hlo", "snapshot"):
-            raise UnsupportedError(f"{path or 'this'} is no HLO, no buffer assignment and no text about memory")
-        module = read_hlo(source, index=self.index)
-        self._add_module(module)
-        if kind == "hlo":
-            self._add_assignment(open_source(source).view)
-        if self.assignment is not None:
-            self.module = module
-
-    def _add_text(self, text: str, source: Any) -> None:
-        """Read a text; `source` is the file that it comes from."""
-        origin = text if source is None else source
-        if text.removeprefix(BYTE_ORDER_MARK).lstrip().startswith("BufferAssignment:"):
-            self.assignment = read_allocations(origin)
-            return
-        header = _HEADER.search(text, 0, 1 << 16)
-        usage = usage_in(text[: header.start()] if header else text)  # a log may go on with HLO
-        if usage is None and _ALLOCATED.match(text):
-            raise UnsupportedError(f"{self.path or 'this'} {_OF_ALLOCATIONS}")
-        if usage is None and (header or not (_EXHAUSTED in text or is_of_runtime(text))):
-            try:
-                self._add_module(read_hlo(origin, index=self.index))
-            except DumpError as error:
-                if header or error.message != NO_COMPUTATION:
-                    raise
-                raise _unknown(text, self.path) from error
-        else:
-            self._add_usage(usage or read_usage_text(text, self.path))  # which refuses it
-
-    def _add_usage(self, text: UsageText) -> None:
-        if text.lists_buffers:
-            self.text = text
-        else:
-            self.limits = text
-
-
-def _is_report(line: str) -> bool:
-    """Whether one line tells of memory."""
-    return _EXHAUSTED in line or usage_in(line) is not None
-
-
-def _usage_in_error(error: BaseException) -> UsageText:
-    """What an exception says of memory, or the nearest one behind it that does. DumpError as for `read_usage_text`."""
-    texts = ["\n".join([str(one), *getattr(one, "__notes__", ())]) for one in _errors_behind(error)]
-    found = next((usage for text in texts if (usage := usage_in(text)) is not None), None)
-    return found or read_usage_text(next(filter(is_of_runtime, texts), texts[0]))  # which refuses it
-
-
-def _errors_behind(error: BaseException) -> Iterator[BaseException]:
-    """An exception, and those that it was raised from, or gathers: libraries that run programs wrap their errors."""
-    todo, seen = [error], {id(error)}
-    for one in todo:
-        yield one
-        gathered = one.exceptions if isinstance(one, BaseExceptionGroup) else ()
-        for other in (one.__cause__, one.__context__, *gathered):
-            if other is not None and id(other) not in seen:
-                seen.add(id(other))
-                todo.append(other)
-
-
-def _unknown(text: str, path: str | None) -> DumpError:
-    """The error for a text of no known kind. What a log puts before each line is taken away in reports alone."""
-    message = "no HLO, no buffer assignment and no text about memory"
-    if (found := _BEHIND.search(text)) is None:
-        return DumpError(message, path=path)
-    message += f": cut off what a log put before {found[1]!r} and each line that follows"
-    return DumpError(message, path=path, line=text.count("\n", 0, found.end()) + 1)
-
-
-def _usage_of(program: Program) -> UsageText | None:
-    """The memory usage report of a program; None if there is none. Errors as for `read_usage_text`."""
-    files = [file for file in program.files if file.kind == "memory report"]
-    for file in sorted(files, key=lambda file: ".pb" in file.path.suffixes):
-        view, path = open_source(file.path)
-        text = _text_of(view)
-        return None if _ALLOCATED.match(text) or not text else read_usage_text(text, path)
-    return None
-
-
-def _text_of(view: memoryview) -> str:
-    """A memory usage report, which may be a protobuf message, as text; empty for a message without tables."""
-    return str(view, "utf-8", "backslashreplace") if is_text(view) else usage_report_text(view) or ""
 
 
 def _agree(assignment: BufferAssignment, text: UsageText | None, space: int) -> bool | None:
@@ -368,31 +91,6 @@ def memory_report(
     """
     number = None if index is None else whole(index, "index")
     return report_of(material_of(source, number), generation=generation, space=space)
-
-
-def material_of(source: Any, index: int | None = None) -> Material:
-    """All that a source, or a list of them, says of one program."""
-    found = Material(index)
-    for one in source if isinstance(source, (list, tuple)) else [source]:
-        found.add(one)
-    return found
-
-
-def sorted_by_program(sources: Sequence[str | bytes | Program], index: int | None = None) -> list[Material]:
-    """What sources say of each program: an error, a module and an assignment whose names agree are one."""
-    found: list[tuple[Any, Material]] = []
-    for source in sources:
-        name = parse_name(os.path.basename(source)) if isinstance(source, str) else None
-        key = None if name is None else (os.path.dirname(str(source)), name.time, name.number, name.module)
-        own = material_of(source, index)
-        for n, (other, home) in enumerate(found):
-            if (None in (key, other) or key == other) and home.fits(own):
-                home.take(own)
-                found[n] = (other or key, home)
-                break
-        else:
-            found.append((key, own))
-    return [one for _, one in found]
 
 
 def report_of(found: Material, *, generation: str | None = None, space: int | str = 0) -> MemoryReport:
