@@ -51,6 +51,8 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         step.extractall()
     weights = np.random.default_rng(0).normal(0, 0.02, (512, 640))
     sd.LayoutArray.from_numpy(weights, "bf16[512,640]{1,0:T(8,128)(2,1)}").buffer.tofile("weights.bin")
+    for device, shard in sd.shard(weights, "{devices=[2,2]<=[4]}", "{1,0:T(8,128)(2,1)}", element_type="bf16").items():
+        shard.buffer.tofile(f"weights{device}.bin")
     for folder in ("dump", "rerun"):
         paths.unpack_dump(Path(folder))
     rerun = sd.LayoutArray(np.fromfile("activations.bin", np.uint8), layout)

@@ -14,6 +14,7 @@ from typing import Any, NoReturn
 import click
 
 import strided
+from strided.cli.assemble import assemble
 from strided.cli.convert import convert
 from strided.cli.copies import copies
 from strided.cli.demo import demo
@@ -128,6 +129,7 @@ def commands(context: click.Context) -> None:
         click.echo(context.get_help())
 
 
-for command in (info, show, padding, identify, diff, convert, ls, hlo, memory, copies, explore, demo, warmup):
+_COMMANDS = (info, show, padding, identify, diff, convert, assemble, ls, hlo, memory, copies, explore, demo, warmup)
+for command in _COMMANDS:
     command.context_class = Context
     commands.add_command(command)

@@ -254,7 +254,7 @@ def test_another_process_truncates_the_file(command: str, tmp_path: Path) -> Non
         "import contextlib, sys, strided.cli.group, strided.io.write_values, strided.inspect.statistics as s\n"
         "strided.io.write_values.BLOCK_BYTES, s._BLOCK_ELEMENTS = 1 << 20, 1 << 18\n"
         "progress = lambda *_: contextlib.nullcontext(lambda done: print('begun', flush=True))\n"
-        "sys.modules['strided.cli.convert'].progress = sys.modules['strided.cli.show'].progress = progress\n"
+        "sys.modules['strided.cli.array_output'].progress = sys.modules['strided.cli.show'].progress = progress\n"
         "strided.cli.main(sys.argv[1:])"
     )
     arguments = [command, str(source), "u8[1073741824]", *([str(tmp_path / "y.bin")] if command == "convert" else [])]

@@ -61,7 +61,7 @@ def assemble(
     array([7, 6, 5, 4])
     """
     sharding = as_sharding(sharding)
-    _check_whole(sharding)
+    check_whole(sharding)
     xla = parse(shape) if isinstance(shape, str) else shape
     if isinstance(xla, Shape):
         dims, element = xla.dimensions, xla
@@ -121,7 +121,7 @@ def shard(
     [[0, 1], [2, 3], [4, -1], [-1, -1]]
     """
     sharding = as_sharding(sharding)
-    _check_whole(sharding)
+    check_whole(sharding)
     values = array if isinstance(array, LayoutArray) else np.asarray(array)
     slices = sharding.slices(values.shape, num_devices)
     counts = sharding.tile_counts or (1,) * values.ndim
@@ -149,7 +149,8 @@ def _laid_out(values: Array | LayoutArray, where: Index, shape: Shape, padding: 
     return laid
 
 
-def _check_whole(sharding: Sharding) -> None:
+def check_whole(sharding: Sharding) -> None:
+    """UnsupportedError for a sharding that does not say which pieces of one array the devices hold."""
     if sharding.kind == "tuple":
         raise UnsupportedError("a tuple has a sharding for each leaf: take one of its elements")
     if sharding.kind in ("manual", "unknown") or "manual" in sharding.subgroups:

@@ -50,7 +50,7 @@ class ShardedArray(GridArray):
         self._slices: DeviceSlices = sharding.slices(shape)
         self.shard_shape = sharding.shard_shape(shape)
         self._counts = sharding.tile_counts or (1,) * len(shape)
-        self._xla = None if xla is None else _shard_of(xla, self.shard_shape)
+        self._xla = None if xla is None else shard_of(xla, self.shard_shape)
         self._given = dict(shards)
         self._opened: dict[int, LayoutArray | Array] = {}
         self._holders = holders_of(sharding, self._counts, self._given)
@@ -190,7 +190,8 @@ def with_layout(name: str, dims: tuple[int, ...], layout: str | Layout | None) -
     return Shape(name, dims, None if layout is None else layout_of(layout))
 
 
-def _shard_of(xla: Shape, dims: tuple[int, ...]) -> Shape:
+def shard_of(xla: Shape, dims: tuple[int, ...]) -> Shape:
+    """The shape of every device's buffer: an array's, with the dimensions of a shard."""
     if xla.layout is None:
         raise UnsupportedError(f"{xla} holds no values")
     try:

@@ -1,0 +1,137 @@
+"""`strided assemble`: one array of the shards of many devices."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import sys
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+import click
+import numpy as np
+
+from strided.arrays.layout_array import LayoutArray
+from strided.cli import array_output
+from strided.cli.array_output import ArrayOutput
+from strided.cli.operands import Reading, mapped
+from strided.cli.options import (
+    INDEX_HELP,
+    SHARD_HELP,
+    TARGET_HELP,
+    allow_excess,
+    bitorder,
+    file_names,
+    force,
+    kind,
+    offset,
+)
+from strided.dumps.sharded.assemble import assemble as assemble_shards
+from strided.dumps.sharded.assemble import check_whole
+from strided.dumps.sharded.sharded_array import shard_of
+from strided.dumps.sharding.sharding import Sharding
+from strided.escape import visible
+from strided.layout import Shape
+from strided.layout.parser import array_shape
+from strided.wording import counted
+
+#: What a device's number stands in front of.
+_NUMBERED = re.compile(r"(\d+)=(.+)", re.DOTALL)
+_DIGITS = re.compile(r"(\d+)")
+
+_EPILOG = (
+    "SHAPE is the whole array's, as in 'bf16[17,300]{1,0:T(8,128)(2,1)}', with the layout of raw shards; SHARDING is "
+    "XLA's text, as in '{devices=[2,4]<=[8]}'. Quote both for the shell.",
+    "A SHARD is a FILE, one for each device and in the order of their numbers, or DEVICE=FILE, as in 3=shard3.bin; "
+    "then some may be left out, such as copies.",
+    SHARD_HELP,
+    INDEX_HELP,
+    TARGET_HELP,
+)
+
+
+@click.command(epilog="\n\n".join(_EPILOG))
+@click.argument("shape", metavar="SHAPE")
+@click.argument("sharding", metavar="SHARDING")
+@click.argument("shards", nargs=-1, required=True, metavar="SHARD...", shell_complete=file_names)
+@click.argument("out", metavar="OUT", shell_complete=file_names)
+@click.option("--compare-replicas", is_flag=True, help="Write nothing and exit with 1 if copies differ.")
+@array_output.to
+@array_output.dtype
+@array_output.index
+@force
+@offset
+@bitorder
+@allow_excess
+@kind
+def assemble(
+    shape: str,
+    sharding: str,
+    shards: tuple[str, ...],
+    out: str,
+    compare_replicas: bool,
+    to: str | None,
+    dtype: str | None,
+    index: str | None,
+    force: bool,
+    offset: int,
+    bitorder: str,
+    allow_excess: bool,
+    kind: str | None,
+) -> None:
+    """Write the array that many devices hold in shards."""
+    whole, pieces = array_shape(shape), Sharding.parse(sharding)
+    check_whole(pieces)
+    files = _by_device(shards, pieces.num_devices)
+    output = ArrayOutput.checked(out, list(files.values()), to, dtype, force)
+    with contextlib.ExitStack() as stack:
+        reading = Reading(offset, bitorder, kind, allow_excess, stack)
+        own = shard_of(whole, pieces.shard_shape(whole))
+        found = {device: _shard(file, own, reading) for device, file in files.items()}
+        array = assemble_shards(found, pieces, whole)
+        if compare_replicas and not (report := array.compare_replicas()).agree:
+            click.echo(f"{report}\n{visible(out)} is not written", err=True)
+            sys.exit(1)
+        output.write({"array": array}, index)
+
+
+def _by_device(shards: Sequence[str], devices: int | None) -> dict[int, str]:
+    """Files by the number of their device, out of so many devices: the one in front of a file, or its place."""
+    numbered = [None if os.path.exists(shard) else _NUMBERED.fullmatch(shard) for shard in shards]
+    found: dict[int, str] = {}
+    for shard, match in zip(shards, numbered, strict=True):
+        if match is None and any(numbered):
+            raise click.UsageError(f"{shard} has no number, and others have: give all as DEVICE=FILE, or none")
+        device, file = (len(found), shard) if match is None else (int(match[1]), match[2])
+        if device in found:
+            raise click.UsageError(f"two shards are of device {device}: {found[device]} and {file}")
+        found[device] = file
+    if not any(numbered):
+        if devices not in (None, len(shards)):
+            raise click.UsageError(
+                f"{counted(len(shards), 'shard')} for {counted(devices, 'device')}: say whose each is, "
+                f"as in 0={shards[0]}"
+            )
+        _refuse_alphabetical(shards)
+    return found
+
+
+def _refuse_alphabetical(files: Sequence[str]) -> None:
+    """UsageError if names differ in their numbers alone, and these do not increase: a shell puts 10 before 2."""
+    parts = [_DIGITS.split(os.path.basename(file)) for file in files]
+    if len({tuple(part[::2]) for part in parts}) > 1:
+        return
+    for (before, first), (after, second) in pairwise(zip(files, parts, strict=True)):
+        if list(map(int, first[1::2])) >= list(map(int, second[1::2])):
+            raise click.UsageError(
+                f"{after} comes behind {before}: give shards in the order of their devices, as 'sort -V' puts names, "
+                "or each as DEVICE=FILE"
+            )
+
+
+def _shard(file: str, shape: Shape, reading: Reading) -> LayoutArray | np.ndarray[Any, Any]:
+    """The array in a file that has this shape if it does not say its own."""
+    found = mapped(reading.opened(file, None, shape).meant())
+    return found if isinstance(found, LayoutArray) else np.asarray(found)
