@@ -8,15 +8,15 @@ import re
 import sys
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any
 
 import click
 import numpy as np
 
+from strided.arrays.base import Array
 from strided.arrays.layout_array import LayoutArray
 from strided.cli import array_output
 from strided.cli.array_output import ArrayOutput
-from strided.cli.operands import Reading, mapped
+from strided.cli.operands import STANDARD, Reading, mapped
 from strided.cli.options import (
     INDEX_HELP,
     SHARD_HELP,
@@ -28,9 +28,8 @@ from strided.cli.options import (
     kind,
     offset,
 )
-from strided.dumps.sharded.assemble import assemble as assemble_shards
 from strided.dumps.sharded.assemble import check_whole
-from strided.dumps.sharded.sharded_array import shard_of
+from strided.dumps.sharded.sharded_array import ShardedArray
 from strided.dumps.sharding.sharding import Sharding
 from strided.escape import visible
 from strided.layout import Shape
@@ -86,15 +85,18 @@ def assemble(
     check_whole(pieces)
     files = _by_device(shards, pieces.num_devices)
     output = ArrayOutput.checked(out, list(files.values()), to, dtype, force)
-    with contextlib.ExitStack() as stack:
-        reading = Reading(offset, bitorder, kind, allow_excess, stack)
-        own = shard_of(whole, pieces.shard_shape(whole))
-        found = {device: _shard(file, own, reading) for device, file in files.items()}
-        array = assemble_shards(found, pieces, whole)
-        if compare_replicas and not (report := array.compare_replicas()).agree:
-            click.echo(f"{report}\n{visible(out)} is not written", err=True)
-            sys.exit(1)
-        output.write({"array": array}, index)
+
+    def open_shard(file: str, own: Shape) -> LayoutArray | Array:
+        with contextlib.ExitStack() as stack:
+            reading = Reading(offset, bitorder, kind, allow_excess, stack)
+            found = mapped(reading.opened(file, None, own).meant())
+            return found if isinstance(found, LayoutArray) else np.asarray(found)
+
+    array = ShardedArray(files, pieces, whole.dimensions, whole, open_shard)
+    if compare_replicas and not (report := array.compare_replicas()).agree:
+        click.echo(f"{report}\n{visible(out)} is not written", err=True)
+        sys.exit(1)
+    output.write({"array": array}, index)
 
 
 def _by_device(shards: Sequence[str], devices: int | None) -> dict[int, str]:
@@ -105,6 +107,8 @@ def _by_device(shards: Sequence[str], devices: int | None) -> dict[int, str]:
         if match is None and any(numbered):
             raise click.UsageError(f"{shard} has no number, and others have: give all as DEVICE=FILE, or none")
         device, file = (len(found), shard) if match is None else (int(match[1]), match[2])
+        if file == STANDARD:
+            raise click.UsageError("shards are files, read where they are needed: standard input is read once")
         if device in found:
             raise click.UsageError(f"two shards are of device {device}: {found[device]} and {file}")
         found[device] = file
@@ -129,9 +133,3 @@ def _refuse_alphabetical(files: Sequence[str]) -> None:
                 f"{after} comes behind {before}: give shards in the order of their devices, as 'sort -V' puts names, "
                 "or each as DEVICE=FILE"
             )
-
-
-def _shard(file: str, shape: Shape, reading: Reading) -> LayoutArray | np.ndarray[Any, Any]:
-    """The array in a file that has this shape if it does not say its own."""
-    found = mapped(reading.opened(file, None, shape).meant())
-    return found if isinstance(found, LayoutArray) else np.asarray(found)

@@ -24,12 +24,16 @@ INDEX_HELP = (
     "INDEX is what stands between NumPy's brackets, as in '9, 200:204' or '..., 0'. Brackets in it are a list's: "
     "'[1, 2]' is rows 1 and 2."
 )
-_OTHER_SOURCES = (
-    "a .npy file; FILE.npz:NAME, FILE.safetensors:NAME, FILE.zarr:NAME, SNAPSHOT:NAME or DUMP:NAME, with a name that "
-    "'strided ls' prints; or - for standard input. Raw bytes and .npy files may be compressed by gzip or zstd."
+_NAMED_HELP = (
+    "FILE.npz:NAME, FILE.safetensors:NAME, FILE.zarr:NAME, SNAPSHOT:NAME or DUMP:NAME, with a name that 'strided ls' "
+    "prints"
 )
-SOURCE_HELP = f"FILE is a file of raw bytes with its SHAPE; {_OTHER_SOURCES}"
-SHARD_HELP = f"FILE is a file of raw bytes; {_OTHER_SOURCES}"
+_COMPRESSED_HELP = "Raw bytes and .npy files may be compressed by gzip or zstd."
+SOURCE_HELP = (
+    f"FILE is a file of raw bytes with its SHAPE; a .npy file; {_NAMED_HELP}; or - for standard input. "
+    f"{_COMPRESSED_HELP}"
+)
+SHARD_HELP = f"FILE is a file of raw bytes, a .npy file, or {_NAMED_HELP}. {_COMPRESSED_HELP}"
 TARGET_HELP = (
     "The ending of OUT says what it holds: .npy, .npz, .safetensors, .zarr (or OUT.zarr:NAME and so on), and .bin, "
     ".raw, .dat or none for raw bytes, row-major without --to; - is standard output. With --to a .safetensors file "

@@ -91,6 +91,8 @@ def test_some_shards_alone(run: Run, tmp_path: Path, shards: list[Path]) -> None
         (["0={0}", "0={1}"], "two shards are of device 0"),
         (["0={0}", "12={1}"], "has no device 12"),
         (["0=nothing.bin"], "nothing.bin: No such file"),
+        (["-"], "standard input is read once"),
+        (["0=-"], "standard input is read once"),
     ],
 )
 def test_whose_shards_are_not_told(run: Run, tmp_path: Path, shards: list[Path], given: list[str], said: str) -> None:

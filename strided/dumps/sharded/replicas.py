@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -97,23 +97,31 @@ def window_text(window: Index) -> str:
     return f"[{', '.join(f'{s.start}:{s.stop}' for s in window)}]"
 
 
-def compare_tiles(tiles: Sequence[tuple[Index, Mapping[int, LayoutArray | Array]]]) -> ReplicaReport:
-    """Compare the copies of each tile bit for bit, so that equal NaNs are equal."""
+def compare_tiles(
+    tiles: Sequence[tuple[Index, Sequence[int]]], copy_of: Callable[[int, tuple[int, ...]], LayoutArray | Array]
+) -> ReplicaReport:
+    """Compare the copies of each tile bit for bit, so that equal NaNs are equal.
+
+    A tile is a window of the global array and the devices that hold copies. `copy_of` gives that of a device, of the
+    window's size; it is called again each time, so that no more files are open than threads read.
+    """
+    sizes = [tuple(s.stop - s.start for s in window) for window, _ in tiles]
     digests: dict[tuple[int, int], bytes] = {}
 
     def read(tile: int, device: int) -> None:
-        digests[tile, device] = _digest(tiles[tile][1][device])
+        digests[tile, device] = _digest(copy_of(device, sizes[tile]))
 
-    run(read, [(k, device) for k, (_, copies) in enumerate(tiles) for device in copies], threads=get_num_threads())
+    run(read, [(k, device) for k, (_, devices) in enumerate(tiles) for device in devices], threads=get_num_threads())
     differences: list[ReplicaDifference] = []
-    for k, (window, copies) in enumerate(tiles):
+    for k, (window, devices) in enumerate(tiles):
         groups: dict[bytes, list[int]] = {}
-        for device in copies:
+        for device in devices:
             groups.setdefault(digests[k, device], []).append(device)
         agreeing = max(groups.values(), key=lambda group: (len(group), -min(group)))
         reference = min(agreeing)
-        for device in sorted(copies.keys() - set(agreeing)):
-            differences.append(_difference(device, copies[device], reference, copies[reference], window))
+        for device in sorted({*devices} - {*agreeing}):
+            copy, expected = copy_of(device, sizes[k]), copy_of(reference, sizes[k])
+            differences.append(_difference(device, copy, reference, expected, window))
     return ReplicaReport(len(tiles), tuple(differences))
 
 

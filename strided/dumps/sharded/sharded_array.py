@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -19,8 +19,12 @@ from strided.errors import DumpError, LayoutError, UnsupportedError, naming_in_s
 from strided.layout import Layout, Shape
 from strided.layout.element_types import element_type_of_dtype
 from strided.layout.parser import layout_of
+from strided.runtime.cache import BoundedCache
 from strided.transfer.chunks import Cell, cells_of
 from strided.wording import counted
+
+#: Shards that stay open: each mapped file takes a descriptor, and some systems let a process have 256.
+MOST_OPEN = 128
 
 
 class ShardedArray(GridArray):
@@ -44,7 +48,12 @@ class ShardedArray(GridArray):
     shard_shape: tuple[int, ...]
 
     def __init__(
-        self, shards: Mapping[int, Any], sharding: Sharding, shape: tuple[int, ...], xla: Shape | None
+        self,
+        shards: Mapping[int, Any],
+        sharding: Sharding,
+        shape: tuple[int, ...],
+        xla: Shape | None,
+        open_file: Callable[[Any, Shape], LayoutArray | Array] = map_array,
     ) -> None:
         self.sharding, self.shape = sharding, shape
         self._slices: DeviceSlices = sharding.slices(shape)
@@ -52,7 +61,8 @@ class ShardedArray(GridArray):
         self._counts = sharding.tile_counts or (1,) * len(shape)
         self._xla = None if xla is None else shard_of(xla, self.shard_shape)
         self._given = dict(shards)
-        self._opened: dict[int, LayoutArray | Array] = {}
+        self._open_file = open_file
+        self._opened = BoundedCache[int, "LayoutArray | Array"](MOST_OPEN)
         self._holders = holders_of(sharding, self._counts, self._given)
         self.dtype: np.dtype[Any] = self._dtype()
         if xla is None:  # all are arrays, and none takes long to look at
@@ -86,13 +96,13 @@ class ShardedArray(GridArray):
         DumpError
             The buffer has another shape or dtype than a shard.
         """
-        if device not in self._opened:
-            if device not in self._given:
-                raise KeyError(f"no shard was given for device {device}")
-            with naming_in_size_errors(f"the shard of device {device}"):
-                opened = self._open(self._given[device])
-            self._opened[device] = self._checked(device, opened)
-        return self._opened[device]
+        if (known := self._opened.get(device)) is not None:
+            return known
+        if device not in self._given:
+            raise KeyError(f"no shard was given for device {device}")
+        with naming_in_size_errors(f"the shard of device {device}"):
+            opened = self._open(self._given[device])
+        return self._opened.keep(device, self._checked(device, opened))
 
     def _open(self, given: Any) -> LayoutArray | Array:
         if isinstance(given, (LayoutArray, np.ndarray)) and not _is_raw(given, self._xla):
@@ -104,7 +114,7 @@ class ShardedArray(GridArray):
                 "raw buffers and files need a shape with an element type, such as bf16[8,128]{1,0:T(8,128)}"
             )
         if isinstance(given, (str, os.PathLike)):
-            return map_array(given, self._xla)
+            return self._open_file(given, self._xla)
         return LayoutArray(given, self._xla)
 
     def _checked(self, device: int, found: LayoutArray | Array) -> LayoutArray | Array:
@@ -140,10 +150,9 @@ class ShardedArray(GridArray):
         tiles = []
         for cell, devices in sorted(self._holders.items()):
             index = self._slices.of_tile(cell)
-            own = tuple(slice(0, s.stop - s.start) for s in index)
-            if len(devices) > 1 and all(s.stop for s in own):
-                tiles.append((index, {device: self.shard(device)[own] for device in devices}))
-        return compare_tiles(tiles)
+            if len(devices) > 1 and all(s.start < s.stop for s in index):
+                tiles.append((index, devices))
+        return compare_tiles(tiles, lambda device, size: self.shard(device)[tuple(map(slice, size))])
 
     def to_layout(self, layout: str | Layout | None = None) -> LayoutArray:
         """All values in one layout, with zeros as padding.
