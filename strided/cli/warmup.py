@@ -15,7 +15,6 @@ from strided import kernels
 from strided.errors import StridedWarning, warn
 from strided.escape import visible
 from strided.kernels import background
-from strided.runtime.cpus import usable_cpus
 
 
 @contextmanager
@@ -53,10 +52,10 @@ def _ends_kept() -> Iterator[None]:
 def _compiled_at_once(folder: Path | None) -> set[str]:
     """Kernels that several processes have compiled, each named as it is ready; none where one does as well."""
     # Every command loads this module, and none but this one needs what that loads.
-    from strided.kernels.compile_all import MOST_PROCESSES, compile_all
+    from strided.kernels.compile_all import compile_all, processes_for
 
     missing = [name for name in kernels.HOMES if not kernels.kernel_of(name).is_on_disk()]
-    processes = min(usable_cpus(), MOST_PROCESSES, len(missing))
+    processes = processes_for(len(missing))
     if folder is None or processes < 2:
         return set()
     background.refuse_to_crash(lambda: False)

@@ -12,13 +12,22 @@ from queue import Empty, SimpleQueue
 
 from strided.kernels import HOMES, compile_process
 from strided.kernels.compile_process import CompileProcess, Crashed, command_of
+from strided.runtime.machine import usable_cpus, usable_memory
 
-#: More would each compile what kernels of one module have in common, and take another 0.4 GB.
-MOST_PROCESSES = 4
+#: More would each compile what kernels of one module have in common.
+_MOST_PROCESSES = 4
+#: Memory that each takes at most, and the one that waits for them.
+_PROCESS_BYTES = 1 << 29
 #: Seconds between looks at whether Ctrl-C came, where a thread that waits is not woken by it.
 _LOOK_SECONDS = 0.2
 #: Seconds between looks at whether processes have ended.
 _END_LOOK_SECONDS = 0.01
+
+
+def processes_for(kernels: int) -> int:
+    """How many processes compile so many kernels: as many as CPUs and memory allow, up to four; 0 or 1 for none."""
+    room = usable_memory() / _PROCESS_BYTES - 1
+    return int(min(kernels, usable_cpus(), room, _MOST_PROCESSES))
 
 
 def compile_all(names: Sequence[str], folder: Path, processes: int) -> Generator[str, None, None]:

@@ -81,7 +81,7 @@ def get_num_threads() -> int:
     if _available is None:
         # Imported when first asked for: pathlib costs more to import than the rest of this package's small modules.
         with importing():
-            from strided.runtime.cpus import usable_cpus
+            from strided.runtime.machine import usable_cpus
 
         _available = usable_cpus()
     return _available

@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from strided import kernels
-from strided.cli import warmup
 from strided.cli.group import Ended
 from tests.commands import Run
 
@@ -71,7 +70,7 @@ def test_what_several_processes_made_is_named_as_it_is_ready_and_the_rest_as_it_
     monkeypatch.setattr(kernels, "load", loaded.append)
     monkeypatch.setattr(kernels, "kernel_of", lambda name: _Kernel(tmp_path, kept=name == "nest8" or bool(closed)))
     monkeypatch.setattr("strided.kernels.compile_all.compile_all", compile_all)
-    monkeypatch.setattr(warmup, "usable_cpus", lambda: 3)
+    monkeypatch.setattr("strided.kernels.compile_all.processes_for", lambda kernels: 3)
     code, _, err = run("warmup")
     count, missing = len(kernels.HOMES), [name for name in kernels.HOMES if name != "nest8"]
     assert (code, closed) == (0, [True])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 import sys
@@ -27,6 +28,26 @@ def test_each_is_named_when_it_is_on_disk(tmp_path: Path) -> None:
         ready.append(name)
     assert sorted(ready) == sorted(names)
     assert kept(tmp_path) == sorted(names)
+
+
+@pytest.mark.parametrize(
+    ("kernels", "cpus", "memory", "processes"),
+    [
+        (48, 64, math.inf, 4),
+        (48, 2, math.inf, 2),
+        (3, 64, math.inf, 3),
+        (0, 64, math.inf, 0),
+        (48, 64, 1 << 31, 3),
+        (48, 64, 1 << 30, 1),
+        (48, 64, 1 << 29, 0),
+    ],
+)
+def test_as_many_processes_as_cpus_and_memory_allow(
+    monkeypatch: pytest.MonkeyPatch, kernels: int, cpus: int, memory: float, processes: int
+) -> None:
+    monkeypatch.setattr(compile_all, "usable_cpus", lambda: cpus)
+    monkeypatch.setattr(compile_all, "usable_memory", lambda: memory)
+    assert compile_all.processes_for(kernels) == processes
 
 
 def test_those_of_a_module_are_compiled_by_the_same_process() -> None:

@@ -19,7 +19,7 @@ def printed(program: str) -> str:
 
 @pytest.mark.parametrize(
     ("module", "call"),
-    [("strided.runtime.cpus", "strided.get_num_threads()"), ("logging", "strided.kernels.background.undisturbed()")],
+    [("strided.runtime.machine", "strided.get_num_threads()"), ("logging", "strided.kernels.background.undisturbed()")],
 )
 def test_forks_wait_while_another_thread_imports_what_conversions_need(module: str, call: str) -> None:
     """Python keeps the lock of a module that was being imported, so that the child waits for ever."""
