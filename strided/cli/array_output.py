@@ -80,7 +80,9 @@ class ArrayOutput:
         """Write arrays, or a part of each, and say what was written and how to read it."""
         if index is not None:
             arrays = {key: _part(array, inspect.parse_index(index)) for key, array in arrays.items()}
-        if len(arrays) > 1 and (self.name is not None or ending_of(self.path) not in convert_file.CONTAINERS):
+        if len(arrays) > 1 and self.name is not None:
+            raise click.UsageError(f"{len(arrays)} arrays cannot all be called {self.name!r}: leave ':{self.name}' out")
+        if len(arrays) > 1 and ending_of(self.path) not in convert_file.CONTAINERS:
             raise click.UsageError(
                 f"{len(arrays)} arrays: name one of them, or write them to a .npz, .safetensors or .zarr"
             )

@@ -11,7 +11,7 @@ import click
 
 from strided.cli import array_output
 from strided.cli.array_output import ArrayOutput
-from strided.cli.operands import Reading, shaped
+from strided.cli.operands import Reading, of_known_type, shaped
 from strided.cli.options import (
     INDEX_HELP,
     SHAPE_HELP,
@@ -79,5 +79,5 @@ def _arrays(operands: Sequence[str], reading: Reading) -> dict[str, Any]:
         for name in names:
             if name in found:
                 raise click.UsageError(f"two arrays are called {name!r}; write one of them to OUT:NAME")
-            found[name] = opened.array(name)
+            found[name] = of_known_type(opened.array(name), source)
     return found

@@ -19,6 +19,7 @@ from strided.cli.operands import (
     Reading,
     is_dump_folder,
     mapped,
+    of_known_type,
     shaped,
 )
 from strided.cli.options import (
@@ -41,7 +42,6 @@ from strided.cli.options import (
 from strided.cli.pictures import check_picture, svg, write_svg
 from strided.diagnosis.difference import Difference, DumpDifference, diff_dumps
 from strided.dumps.directory.dump import Dump
-from strided.errors import UnsupportedError
 from strided.escape import visible
 from strided.io.containers import split_name
 from strided.io.file_array import NoShapeError, OtherFormatError
@@ -153,7 +153,7 @@ def _two_arrays(names: list[tuple[str, str | None]], reading: Reading) -> list[A
 
 
 def _opened(name: str, shape: str | None, otherwise: str | AnyShape | None, reading: Reading) -> Any:
-    return _of_a_type(mapped(reading.opened(name, shape, otherwise).meant()), name)
+    return of_known_type(mapped(reading.opened(name, shape, otherwise).meant()), name)
 
 
 def _shape_of(array: Any) -> AnyShape:
@@ -165,15 +165,6 @@ def _shape_of(array: Any) -> AnyShape:
 def _is_stream(name: str) -> bool:
     """Whether a name is that of a pipe or the like."""
     return name == STANDARD or (os.path.exists(name) and not (os.path.isfile(name) or os.path.isdir(name)))
-
-
-def _of_a_type(array: Any, name: str) -> Any:
-    """The array; UnsupportedError that names it if XLA has no such type."""
-    try:
-        element_type_of_dtype(array.dtype)
-    except UnsupportedError as error:
-        raise UnsupportedError(f"{name}: {error}") from None
-    return array
 
 
 def _labelled(name: str, shape: str) -> str:

@@ -99,7 +99,11 @@ def _plain_type(values: Any) -> Any:
 
 def statistics_json(summary: inspect.Statistics) -> str:
     """A summary as JSON."""
-    found = {
+    return json.dumps(_summary_dict(summary), indent=2)
+
+
+def _summary_dict(summary: inspect.Statistics) -> dict[str, Any]:
+    return {
         "size": summary.size,
         "min": _plain(summary.minimum),
         "max": _plain(summary.maximum),
@@ -107,23 +111,50 @@ def statistics_json(summary: inspect.Statistics) -> str:
         "nan": summary.nan,
         "inf": summary.inf,
     }
-    return json.dumps(found, indent=2)
 
 
-def histogram(array: Any, summary: inspect.Statistics, width: int) -> str:
+def histogram_json(array: Any, summary: inspect.Statistics) -> str:
+    """A summary as JSON, with the bars of a histogram; there are none without finite values.
+
+    >>> json.loads(histogram_json(np.array([1, 1]), inspect.statistics(np.array([1, 1]))))["histogram"]
+    [{'from': 1, 'to': 1, 'count': 2}]
+    """
+    bars = [{"from": _plain(low), "to": _plain(high), "count": n} for low, high, n in _histogram(array, summary)]
+    return json.dumps(_summary_dict(summary) | {"histogram": bars}, indent=2)
+
+
+def histogram_text(array: Any, summary: inspect.Statistics, width: int) -> str:
     """How many finite values lie in each of some equal intervals from the least to the greatest.
 
-    >>> print(histogram(np.array([1, 1, 3]), inspect.statistics(np.array([1, 1, 3])), 30))
+    >>> print(histogram_text(np.array([1, 1, 3]), inspect.statistics(np.array([1, 1, 3])), 30))
     from  to  count
        1   1      2  ############
        2   2      0
        3   3      1  ######
     """
+    bars = _histogram(array, summary)
+    if not bars:
+        return f"no {'finite value' if array.size else 'elements'}: there is nothing to draw"
+    show = str if isinstance(bars[0][0], int) else "{:.6g}".format
+    rows = [("from", "to", "count"), *((show(start), show(stop), f"{count:,}") for start, stop, count in bars)]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = ["  ".join(cell.rjust(n) for cell, n in zip(row, widths, strict=True)) for row in rows]
+    room = max(1, width - len(lines[0]) - 3)
+    most = max(count for _, _, count in bars)
+    marks = ["", *("#" * -(-count * room // most) for _, _, count in bars)]
+    return "\n".join(f"{line}  {mark}".rstrip() for line, mark in zip(lines, marks, strict=True))
+
+
+def _histogram(array: Any, summary: inspect.Statistics) -> list[tuple[float, float, int]]:
+    """The ends of each interval and how many finite values lie in it, without the upper end except in the last one.
+
+    Of a few integers each has an interval of its own. Empty without finite values; UsageError for complex ones.
+    """
     low, high = summary.minimum, summary.maximum
     if low is None or high is None:
         if summary.mean is not None:
             raise click.UsageError("there is no order of complex values")
-        return f"no {'finite value' if array.size else 'elements'}: there is nothing to draw"
+        return []
     # A few integers are counted one by one; otherwise no sum of the two extremes may overflow.
     whole = isinstance(low, int) and high - low < _BINS
     share = np.linspace(0, 1, 1 + (1 if low == high else _BINS))
@@ -137,14 +168,7 @@ def histogram(array: Any, summary: inspect.Statistics, width: int) -> str:
             places = np.searchsorted(edges, values[np.isfinite(values)].astype(np.float64), side="right") - 1
         counts += np.bincount(np.clip(places.astype(np.intp), 0, len(counts) - 1), minlength=len(counts))
     between = zip(edges, edges, strict=True) if whole else itertools.pairwise(edges)
-    show = str if whole else "{:.6g}".format
-    rows = [("from", "to", "count")]
-    rows += [(show(a), show(b), f"{n:,}") for (a, b), n in zip(between, counts, strict=True)]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = ["  ".join(cell.rjust(n) for cell, n in zip(row, widths, strict=True)) for row in rows]
-    room = max(1, width - len(lines[0]) - 3)
-    bars = ["", *("#" * -(-int(n) * room // int(counts.max())) for n in counts)]
-    return "\n".join(f"{line}  {bar}".rstrip() for line, bar in zip(lines, bars, strict=True))
+    return [(start, stop, count) for (start, stop), count in zip(between, counts.tolist(), strict=True)]
 
 
 def are_numbers(dtype: np.dtype[Any]) -> bool:

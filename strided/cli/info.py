@@ -12,7 +12,7 @@ import click
 
 from strided import inspect
 from strided.cli.operands import STANDARD
-from strided.cli.options import SHAPE_HELP, ByteNumber, as_json, file_names, force, width
+from strided.cli.options import SHAPE_HELP, ByteNumber, as_json, file_names, fitted, force, width
 from strided.cli.pictures import write_svg
 from strided.cli.targets import check_target
 from strided.diagnosis.window import window
@@ -21,6 +21,9 @@ from strided.io.containers import split_name
 from strided.layout import Shape
 from strided.layout.parser import any_shape, array_shape
 from strided.tpu.default_layout import GENERATIONS, default_layout
+
+#: What --json goes with.
+_IN_JSON = ("--ranges", "--at", "--byte")
 
 
 @click.command(epilog=SHAPE_HELP)
@@ -62,13 +65,13 @@ def info(
     shape = _one(operands)
     chosen = {"--plan": plan, "--svg": svg, "--ranges": ranges, "--at": index, "--byte": byte}
     given = [name for name, value in chosen.items() if value is not None]
-    if len(given) > 1 or (as_json and given not in ([], ["--ranges"])):
+    if len(given) > 1 or (as_json and given and given[0] not in _IN_JSON):
         raise click.UsageError(f"{' and '.join([*given, *['--json'] * as_json])} do not go together: give one of them")
     if plan is not None:
         if shape is not None or generation is not None:
             extra = "the other one" if shape is not None else "--generation"
             raise click.UsageError(f"--plan takes two shapes of its own; leave {extra} out")
-        click.echo(str(inspect.plan_between(*plan)))
+        click.echo(fitted(str(inspect.plan_between(*plan))))
         return
     if gap and ranges is None:
         raise click.UsageError("--gap goes with --ranges")
@@ -84,11 +87,14 @@ def info(
         read = window(parsed, inspect.parse_index(ranges), gap, ranges.strip())
         click.echo(json.dumps(read.to_dict()) if as_json else str(read))
     elif index is not None:
-        click.echo(inspect.explain(parsed, _at(index, parsed)).text(width()))
+        element = inspect.explain(parsed, _at(index, parsed))
+        click.echo(json.dumps(element.to_dict(), indent=2) if as_json else element.text(width()))
     elif byte is not None:
         first = inspect.explain_byte(parsed, byte)
-        others = (inspect.explain_byte(parsed, byte, bit) for bit in range(first.bits, 8, first.bits))
-        click.echo("\n\n".join(one.text(width()) for one in (first, *others)))  # packed elements share a byte
+        # Packed elements share a byte.
+        slots = [first, *(inspect.explain_byte(parsed, byte, bit) for bit in range(first.bits, 8, first.bits))]
+        found = json.dumps([slot.to_dict() for slot in slots], indent=2)
+        click.echo(found if as_json else "\n\n".join(slot.text(width()) for slot in slots))
     elif as_json:
         click.echo(json.dumps(inspect.facts(parsed), indent=2))
     else:

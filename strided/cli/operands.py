@@ -24,6 +24,7 @@ from strided.io import file_array
 from strided.io.containers import chosen, ending_of, name_of, open_container, split_name
 from strided.io.zarr_store import ZarrArray, ZarrStore, is_zarr
 from strided.layout import AnyShape
+from strided.layout.element_types import element_type_of_dtype
 from strided.layout.parser import array_shape, is_shape
 from strided.wording import names_meant
 
@@ -72,7 +73,17 @@ def with_layout(array: Any, name: str) -> LayoutArray:
     """The array with its padding; UsageError if it has no layout, such as texts in a .npy file."""
     if isinstance(found := mapped(array), LayoutArray):
         return found
+    of_known_type(array, name)
     raise click.UsageError(f"{name} is in no layout, or in many pieces: name one file with its shape")
+
+
+def of_known_type(array: Any, name: str) -> Any:
+    """The array; UnsupportedError that names it if XLA has no such type."""
+    try:
+        element_type_of_dtype(array.dtype)
+    except UnsupportedError:
+        raise UnsupportedError(f"{name} holds {array.dtype}, which XLA has no element type for") from None
+    return array
 
 
 @dataclass(frozen=True)
@@ -131,6 +142,7 @@ class Reading:
         file, label = open_operand(path, self.stack)
         if name is None and (shape is not None or not is_seekable(file)):
             return self._raw(file, label, shape, otherwise)
+        refuse_irregular(file.fileno(), path)  # an array of that name may lie anywhere, and a pipe has no places
         if (container := open_container(file, label)) is not None:
             self.stack.enter_context(container)
             if shape is None or name is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 
 import click
 
@@ -89,4 +90,6 @@ def _check_names(source: str, out: str) -> None:
     """UsageError if a source cannot be copied to OUT, whatever they hold."""
     if STANDARD in (source, out):
         raise click.UsageError("--scrub copies a file of raw bytes to another file: give both by name, not as -")
+    if os.path.exists(source) and not (os.path.isfile(source) or os.path.isdir(source)):
+        raise click.UsageError(f"--scrub reads a file twice, and {source} is no regular file")
     refuse_standard_output(out)

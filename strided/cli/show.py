@@ -37,7 +37,7 @@ _MOST_SUMMARISED = 1 << 36
 @click.argument("operands", nargs=-1, required=True, metavar="FILE [SHAPE] [INDEX]", shell_complete=file_names)
 @click.option("--hex", "as_hex", is_flag=True, help="Print the elements' bits in hexadecimal.")
 @click.option("--csv", "as_csv", is_flag=True, help="Print all values, a line for each row.")
-@click.option("--json", "as_json", is_flag=True, help="Print all values as JSON; with --stats the summary.")
+@click.option("--json", "as_json", is_flag=True, help="Print all values as JSON; with --stats or --histogram that.")
 @click.option("--stats", is_flag=True, help="Print the summary alone.")
 @click.option("--histogram", is_flag=True, help="Print how often which values occur.")
 @offset
@@ -66,8 +66,10 @@ def show(
     if wrong := [operand for operand in operands if operand.startswith("--")]:
         known = [name for option in context.command.params for name in option.opts if name.startswith("--")]
         raise click.NoSuchOption(wrong[0], possibilities=difflib.get_close_matches(wrong[0], known))
-    if as_hex + as_csv + histogram + (as_json or stats) > 1:
-        raise click.UsageError("--hex, --csv, --json, --stats and --histogram: give one; only --json goes with --stats")
+    if as_hex + as_csv + histogram + stats + (as_json and not (histogram or stats)) > 1:
+        raise click.UsageError(
+            "--hex, --csv, --json, --stats and --histogram: give one; only --json goes with --stats or --histogram"
+        )
 
     with contextlib.ExitStack() as stack:
         array, rest = array_of(operands, Reading(offset, bitorder, kind, allow_excess, stack))
@@ -87,7 +89,10 @@ def show(
                 click.echo(forms.hexadecimal(values))
             elif histogram:
                 summary = _summary(values)
-                click.echo(f"{forms.histogram(values, summary, width())}\n\n{fitted(str(summary))}")
+                if as_json:
+                    click.echo(forms.histogram_json(values, summary))
+                else:
+                    click.echo(f"{forms.histogram_text(values, summary, width())}\n\n{fitted(str(summary))}")
             elif stats:
                 summary = _summary(values)
                 click.echo(forms.statistics_json(summary) if as_json else fitted(str(summary)))

@@ -48,11 +48,12 @@ READERS: Mapping[str, Callable[..., Any]] = {
 #: All kinds.
 KINDS = (*READERS, "memory report", "used values", "live ranges", "npy", "npz", "safetensors", "text", "binary")
 
+_BY_NAME = "strided.open('FILE:NAME') opens an array in it; from gzip or Zstandard data, expand it first"
 #: What a file of another kind is, and what to do with it.
 _ADVICE = {
     "npy": "a NumPy file: strided.open opens it",
-    "npz": "a NumPy archive: strided.open('FILE:NAME') opens an array in it",
-    "safetensors": "a safetensors file: strided.open('FILE:NAME') opens an array in it",
+    "npz": f"a NumPy archive: {_BY_NAME}",
+    "safetensors": f"a safetensors file: {_BY_NAME}",
     "binary": (
         "binary data of no known kind: if it is a raw buffer, open it with its shape; 'strided identify' looks for it"
     ),

@@ -31,7 +31,9 @@ _MAGICS = {
     GZIP_MAGIC: Format("gzip data", _EXPANDED),
     **dict.fromkeys((ZSTD_MAGIC, *ZSTD_SKIPPED_MAGICS), Format("Zstandard data", _EXPANDED)),
     ZIP_MAGIC: Format(
-        "a zip archive", "strided.open('FILE:NAME') reads an array of an .npz; otherwise unpack it first"
+        "a zip archive",
+        "strided.open('FILE:NAME') reads an array of an .npz file; from a pipe or gzip data, or if it is no .npz, "
+        "unpack it first",
     ),
     EMPTY_ZIP_MAGIC: Format("an empty zip archive", "there is nothing in it"),
     b"\x89HDF\r\n\x1a\n": Format("an HDF5 file", "h5py reads it"),
@@ -39,7 +41,9 @@ _MAGICS = {
     **{b"BZh%d1AY&SY" % level: Format("bzip2 data", "expand it first") for level in range(1, 10)},
 }
 _SAFETENSORS = Format(
-    "a safetensors file", "strided.open('FILE:NAME') reads a tensor without a shape; or give the offset of its bytes"
+    "a safetensors file",
+    "strided.open('FILE:NAME') reads a tensor without a shape; from a pipe or gzip data, expand it first; or give "
+    "the offset of its bytes",
 )
 
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import SupportsIndex
+from dataclasses import asdict, dataclass
+from typing import Any, SupportsIndex
 
 import numpy as np
 
@@ -115,6 +115,26 @@ class Explanation:
                 cells = [row[0].ljust(widths[0]), *(cell.rjust(w) for cell, w in zip(row[1:], widths[1:], strict=True))]
                 lines.append("  " + gap.join(cells).rstrip())
         return "\n".join(lines)
+
+    def to_dict(self) -> dict[str, Any]:
+        """All of it in types that JSON has.
+
+        >>> found = explain("s4[4,4]{1,0:E(4)}", (1, 3)).to_dict()
+        >>> found["index"], found["offset"], found["byte"], found["bit"]
+        ([1, 3], 7, 3, 4)
+        >>> found["parts"][0]
+        {'expression': 'd0', 'value': 1, 'size': 4, 'stride': 4}
+        """
+        return {
+            "shape": str(self.shape),
+            "index": None if self.index is None else list(self.index),
+            "padding_of": self.padding_of,
+            "offset": self.offset,
+            "byte": self.byte,
+            "bit": self.bit,
+            "bits": self.bits,
+            "parts": list(map(asdict, self.parts)),
+        }
 
 
 def explain(shape: AnyShape | str, index: Sequence[SupportsIndex] | SupportsIndex) -> Explanation:

@@ -58,6 +58,28 @@ def test_all_elements_of_a_byte_are_explained(capsys: pytest.CaptureFixture[str]
     assert [out.count(text) for text in ("[0, 4]", "[1, 0]", "bits 0 to 3", "bits 4 to 7")] == [1, 1, 1, 1]
 
 
+def test_explanations_as_json(run: Run) -> None:
+    found = json.loads(run("info", "bf16[17,300]{1,0:T(8,128)(2,1)}", "--at", "9,-100", "--json")[1])
+    assert (found["shape"], found["index"]) == ("bf16[17,300]{1,0:T(8,128)(2,1)}", [9, 200])
+    assert (found["offset"], found["byte"], found["bit"], found["bits"]) == (4241, 8482, 0, 16)
+    assert found["offset"] == sum(part["value"] * part["stride"] for part in found["parts"])
+    (padding,) = json.loads(run("info", TEXT, "--byte", "36", "--json")[1])
+    assert (padding["index"], padding["padding_of"], padding["byte"]) == (None, 1, 36)
+    packed = json.loads(run("info", "s4[3,5]{1,0:E(4)}", "--byte", "2", "--json")[1])
+    assert [(slot["index"], slot["byte"], slot["bit"]) for slot in packed] == [([0, 4], 2, 0), ([1, 0], 2, 4)]
+    for option in (("--plan", TEXT, "{0,1}"), (TEXT, "--svg", "x.svg")):
+        assert "do not go together" in run("info", *option, "--json")[2]
+
+
+def test_a_plan_fits_the_terminal(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = ("info", "--plan", "bf16[17,300]{1,0:T(8,128)(2,1)}", "{0,1}")
+    monkeypatch.setenv("COLUMNS", "60")
+    out = run(*plan)[1]
+    assert max(map(len, out.splitlines())) <= 60
+    monkeypatch.delenv("COLUMNS")
+    assert run(*plan)[1].split() == out.split()
+
+
 def test_negative_numbers_count_from_the_end(run: Run) -> None:
     assert run("info", TEXT, "--at", "-1,-2") == run("info", TEXT, "--at", "2,3")
     assert "out of bounds" in run("info", TEXT, "--at", "-4,0")[2]

@@ -115,7 +115,7 @@ def test_forms_of_values(run: Run, dump: Path) -> None:
     np.testing.assert_array_equal(found["values"], expected().astype(float))
     assert run("show", dump, SHAPE, "--stats")[1] == "min -1  max 1  mean 0.029537  NaN 0  Inf 0\n"
     assert json.loads(run("show", dump, SHAPE, "--stats", "--json")[1])["max"] == 1
-    for options in (("--csv", "--hex"), ("--csv", "--json"), ("--histogram", "--json"), ("--stats", "--csv")):
+    for options in (("--csv", "--hex"), ("--csv", "--json"), ("--histogram", "--stats"), ("--stats", "--csv")):
         code, out, err = run("show", dump, SHAPE, *options)
         assert (code, out, "give one" in err) == (2, "", True)
 
@@ -176,8 +176,28 @@ def test_histograms_of_extremes(values: np.ndarray, bins: dict[float, int], run:
     rows = [line.split() for line in out.splitlines()[1:] if line and not line.startswith("min")]
     assert (code, err) == (0, "")
     assert sum(int(row[2]) for row in rows) == values.size
+    bars = json.loads(run("show", tmp_path / "x.npy", "--histogram", "--json")[1])["histogram"]
+    assert [bar["count"] for bar in bars] == [int(row[2]) for row in rows]
+    assert [bar["from"] for bar in bars] == pytest.approx([float(row[0]) for row in rows], rel=1e-5)
     for value, row in zip(bins, rows, strict=False):
         assert (float(row[0]), int(row[2])) == (pytest.approx(value), bins[value])
+
+
+def test_a_histogram_in_json_has_the_summary_too(run: Run, tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", values := np.array([[np.nan, np.inf, 0.5], [1, 2, 2]], np.float32))
+    code, out, err = run("show", tmp_path / "x.npy", "--histogram", "--json")
+    found = json.loads(out)
+    bars = found.pop("histogram")
+    assert (code, err, found) == (0, "", json.loads(run("show", tmp_path / "x.npy", "--stats", "--json")[1]))
+    counts, edges = np.histogram(values[np.isfinite(values)], 16)
+    np.testing.assert_array_equal([bar["count"] for bar in bars], counts)
+    np.testing.assert_array_equal([bars[0]["from"], *(bar["to"] for bar in bars)], edges)
+
+
+def test_a_histogram_of_long_doubles_is_json(run: Run, tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", np.array([0.25, 2.25], np.longdouble))
+    bars = json.loads(run("show", tmp_path / "x.npy", "--histogram", "--json")[1])["histogram"]
+    assert (len(bars), bars[0]) == (16, {"from": 0.25, "to": 0.375, "count": 1})
 
 
 @pytest.mark.parametrize(("values", "said"), [([], "no elements"), ([np.nan, np.inf], "no finite value")])
@@ -186,6 +206,7 @@ def test_a_histogram_of_nothing_says_so(values: list[float], said: str, run: Run
     code, out, err = run("show", tmp_path / "x.npy", "--histogram")
     assert (code, err) == (0, "")
     assert out.startswith(f"{said}: there is nothing to draw\n\n")
+    assert json.loads(run("show", tmp_path / "x.npy", "--histogram", "--json")[1])["histogram"] == []
 
 
 def test_excess_bytes_are_taken_on_demand(run: Run, tmp_path: Path) -> None:

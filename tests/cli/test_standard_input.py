@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import os
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -67,3 +68,22 @@ def test_nothing_lies_beside_standard_input(capsys, monkeypatch):
     code, _, error = piped(HLO, capsys, monkeypatch, "copies", "-", "--verify")
     assert code == 2
     assert "no module before optimizations lies beside standard input: name it with --before" in error
+
+
+@pytest.mark.skipif(not os.path.isdir("/dev/fd"), reason="needs names of open pipes")
+def test_what_reads_a_pipe_at_several_places_says_so(capsys):
+    reading, writing = os.pipe()  # as what `<(...)` of a shell names
+    name = f"/dev/fd/{reading}"
+    try:
+        os.write(writing, b"PK\3\4")
+        assert run_command(capsys, "show", f"{name}:w") == (
+            2,
+            "",
+            f"strided: {name}: a FIFO; only regular files are read\n",
+        )
+        os.close(writing)
+        code, out, err = run_command(capsys, "padding", name, "f32[3,5]{1,0:T(8,128)}", "--scrub", "x.bin")
+        assert (code, out) == (2, "")
+        assert f"--scrub reads a file twice, and {name} is no regular file" in err
+    finally:
+        os.close(reading)

@@ -851,6 +851,25 @@ def test_exit_codes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert (code, printed.split(":")[0]) == (1, "tied")
 
 
+def test_values_whose_file_lacks_their_type_have_that_of_the_shape(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    raw, values = buffer_of("bf16[17,300]{1,0:T(8,128)(2,1)}", noise)
+    file, like = str(tmp_path / "raw.bin"), str(tmp_path / "values.npy")
+    raw.tofile(file)
+    np.save(like, values.astype(ml_dtypes.bfloat16))
+    assert np.load(like).dtype == np.dtype("V2")
+    for shape in ("bf16[17,300]", "bf16"):
+        code, printed = run(capsys, file, shape, "--like", like)
+        assert (code, printed.splitlines()[1]) == (0, " 1.00  bf16[17,300]{1,0:T(8,128)(2,1)}")
+    for shape in ("[17,300]", "f32[17,300]"):
+        code, printed = run(capsys, file, shape, "--like", like)
+        assert (code, "--like holds 2-byte elements and does not say of which type" in printed) == (2, True)
+    records = np.zeros((17, 300), [("x", "i2")])
+    with pytest.raises(ValueError, match="which are no numbers"):
+        identify(raw, "bf16[17,300]", like=records)
+
+
 def test_a_part_of_the_values_needs_its_index(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     raw, values = buffer_of("f32[17,300]{1,0:T(8,128)}", noise)
     file, like = str(tmp_path / "raw.bin"), str(tmp_path / "part.npy")

@@ -83,7 +83,8 @@ def identify(
         as a claim to be checked.
     like : array_like, or a tuple (key, array_like), optional
         What the values should be, of any real type and precision: the coarser one of the two is compared. A key, as
-        between NumPy's brackets, says which part of the array they are.
+        between NumPy's brackets, says which part of the array they are. Untyped ones, as `np.load` gives of bfloat16,
+        are of the type that `shape` says.
     offset : int, optional
         Bytes in front that do not belong to the array.
     limit : int, optional
@@ -109,7 +110,8 @@ def identify(
     UnsupportedError
         Tuples, tokens, split layouts; `like` of complex numbers.
     ValueError
-        `like` fits the dimensions in no order, or `limit` is less than 1; excess of unknown dimensions.
+        `like` fits the dimensions in no order, or nothing says its type; `limit` is less than 1; excess of unknown
+        dimensions.
     IndexError
         The key of `like` does not fit the dimensions.
     OSError

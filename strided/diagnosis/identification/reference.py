@@ -59,7 +59,7 @@ class Reference:
     def of(cls, like: Any, known: Known) -> Reference:
         """`like` as `identify` takes it. ValueError if it does not fit the dimensions that are known."""
         is_part = isinstance(like, tuple) and len(like) == 2
-        values = np.asarray(like[1] if is_part else like)
+        values = _typed(np.asarray(like[1] if is_part else like), known)
         if values.dtype.kind == "c":
             raise UnsupportedError("`like` holds complex numbers: compare the real parts, as floats of half the size")
         if not _is_number(values.dtype):
@@ -97,6 +97,20 @@ class Reference:
             return [i[flat] for i in self.index], self.values[flat]
         index = np.unravel_index(flat, self.dimensions) if self.dimensions else ()
         return [np.asarray(i, np.int64) for i in index], self.values[tuple(index)].reshape(len(flat))
+
+
+def _typed(values: Values, known: Known) -> Values:
+    """Values whose file lacks their type, as what `np.save` writes of bfloat16 does, in the type that is known."""
+    dtype = values.dtype
+    if dtype.type is not np.void or dtype.names is not None:
+        return values
+    meant = None if known.element_type is None else ELEMENT_TYPES[known.element_type].dtype
+    if meant is None or meant.itemsize != dtype.itemsize:
+        raise ValueError(
+            f"`like` holds {dtype.itemsize}-byte elements and does not say of which type, as files of np.save do not "
+            "of bfloat16 and the like: the shape has to say it, as in 'bf16[17,300]'"
+        )
+    return values.view(meant)
 
 
 def _is_number(dtype: np.dtype[Any]) -> bool:
