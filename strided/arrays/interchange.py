@@ -166,7 +166,8 @@ class Interchange(ArrayBase):
         """The same values in a new buffer: in the same layout, or row-major ("C") or column-major ("F").
 
         Of a view, only its values are copied, row-major by default. An array in a file that is mapped read-only is
-        mapped again instead: nothing is read, and assignments to the copy stay in memory.
+        mapped again instead: nothing is read, and assignments to the copy stay in memory. What is written to the file
+        later may show in the copy; `to_numpy` and ``mapped=False`` read it once and for all.
         """
         if order not in ("C", "F", "A", "K"):
             np.empty(0).copy(order)  # type: ignore[arg-type]

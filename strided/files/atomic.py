@@ -35,6 +35,8 @@ _PART = ".part"
 COPY_BYTES = 1 << 20
 #: The files that this process has open.
 _OWN_FILES = "/proc/self/fd"
+#: Arguments of Linux's renameat2.
+_AT_FDCWD, _RENAME_EXCHANGE = -100, 2
 #: Errors of a file system that lacks an operation, such as syncing.
 _CANNOT = frozenset({errno.EINVAL, errno.EPERM, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP})
 
@@ -132,8 +134,9 @@ def replaced(path: str | os.PathLike[str], *, overwrite: bool = True) -> Iterato
 def replaced_folder(path: str | os.PathLike[str], *, overwrite: bool = True) -> Iterator[str]:
     """The path of a new folder that replaces `path`, and all that is in it, when the block ends without an error.
 
-    Until then it lies beside it, under a name of ours. A process that is killed while it swaps the two folders may
-    leave the earlier one beside it under a hidden name that ends in ``.old``, which nothing removes.
+    Until then it lies beside it, under a name of ours. The two change places in one step where the system can do that
+    (Linux). Elsewhere a process that is killed between two steps may leave the earlier folder beside its place, under a
+    hidden name that ends in ``.old``, which nothing removes.
 
     Raises
     ------
@@ -149,16 +152,15 @@ def replaced_folder(path: str | os.PathLike[str], *, overwrite: bool = True) -> 
     sweep(folder)
     temporary = os.path.join(folder, _temporary_name(name))
     old = f"{temporary.removesuffix(_PART)}.old"
-    with naming_in_write_errors(path, temporary):
-        lock = _made_folder(temporary)
+    with naming_in_write_errors(path, temporary), contextlib.ExitStack() as locks:
         try:
+            _make_folder(temporary, locks)
+            _close_as(target, temporary)
             yield temporary
             _sync_all(temporary)
             try:
                 if overwrite:
-                    with contextlib.suppress(FileNotFoundError):
-                        os.rename(target, old)
-                    os.rename(temporary, target)
+                    _put_in_place(temporary, target, old)
                 else:
                     _publish_folder(temporary, target, path)
             except BaseException:
@@ -168,18 +170,55 @@ def replaced_folder(path: str | os.PathLike[str], *, overwrite: bool = True) -> 
             _sync_folder(folder)
         finally:
             # Here, because Ctrl-C may come as soon as the new folder has its name.
-            if os.path.lexists(target):
+            if os.path.lexists(old) and os.path.lexists(target):
                 with contextlib.suppress(OSError):
                     os.rename(old, temporary)  # from now on anybody may remove it
-            shutil.rmtree(temporary, ignore_errors=True)
-            if lock is not None:
-                os.close(lock)
+            _remove(temporary)
+
+
+def _close_as(earlier: str, folder: str) -> None:
+    """Let nobody into a folder who may not enter an earlier one, if there is one."""
+    if sys.platform != "win32":
+        with contextlib.suppress(FileNotFoundError):
+            os.chmod(folder, stat.S_IMODE(os.stat(earlier).st_mode) | stat.S_IRWXU)
+
+
+def _remove(folder: str) -> None:
+    """Remove a folder, if it is there. Ctrl-C meanwhile, as large ones take a while, ends the call once it is gone."""
+    try:
+        shutil.rmtree(folder, ignore_errors=True)
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
 
 
 def path_taken(path: str | os.PathLike[str]) -> FileExistsError:
     """The error for a path at which something lies."""
     words = f"{os.strerror(errno.EEXIST)}; overwrite=True replaces it"
     return FileExistsError(errno.EEXIST, words, os.fspath(path))
+
+
+def _put_in_place(temporary: str, target: str, old: str) -> None:
+    """Give a complete folder its name. What had it gets the temporary name, or `old` if that takes two steps."""
+    if not _have_changed_places(temporary, target):
+        with contextlib.suppress(FileNotFoundError):
+            os.rename(target, old)
+        os.rename(temporary, target)
+
+
+def _have_changed_places(one: str, other: str) -> bool:
+    """Exchange the names of two files or folders in one step; whether the system did.
+
+    False also if one of them is not there, and for file systems that cannot. Then nothing has changed.
+    """
+    if sys.platform != "linux":
+        return False
+    import ctypes  # only such folders need it
+
+    rename = getattr(ctypes.CDLL(None), "renameat2", None)  # since glibc 2.28
+    if rename is None:
+        return False
+    return bool(rename(_AT_FDCWD, os.fsencode(one), _AT_FDCWD, os.fsencode(other), _RENAME_EXCHANGE) == 0)
 
 
 def _publish_folder(temporary: str, target: str, path: str | os.PathLike[str]) -> None:
@@ -214,18 +253,18 @@ def _made_with_name(temporary: str) -> BinaryIO:
         file.close()
 
 
-def _made_folder(temporary: str) -> int | None:
-    """Make a folder; the descriptor that locks it, or None where folders have no locks."""
+def _make_folder(temporary: str, locks: contextlib.ExitStack) -> None:
+    """Make a folder, locked until the stack ends, if folders have locks."""
     while True:
         os.mkdir(temporary)
         if sys.platform == "win32":
-            return None
+            return
         with contextlib.suppress(FileNotFoundError):  # removed as left behind, as above
             descriptor = os.open(temporary, os.O_RDONLY | os.O_DIRECTORY)
+            locks.callback(os.close, descriptor)
             _lock(descriptor)
             if _is_at(descriptor, temporary):
-                return descriptor
-            os.close(descriptor)
+                return
 
 
 def _publish(file: BinaryIO, temporary: str, target: str, *, overwrite: bool) -> None:

@@ -47,8 +47,14 @@ class MappedFile:
 
     @property
     def is_the_file(self) -> bool:
-        """Whether the bytes in memory are the file's, as far as this process knows."""
-        return bool(self.path) and (self.mode != "c" or not self.is_dirty)
+        """Whether the path leads to the file, and the bytes in memory are the file's, as far as this process knows."""
+        if not self.path or (self.mode == "c" and self.is_dirty):
+            return False
+        try:
+            status = os.stat(self.path)
+        except OSError:
+            return False
+        return (status.st_dev, status.st_ino) == self.inode
 
     def mark_dirty(self) -> None:
         """Note that the bytes may have changed: they were written to, or a caller has them."""

@@ -18,7 +18,7 @@ from strided.io.file_array import open_file
 from strided.io.npy import npy_header
 from strided.io.safetensors import check_is_text, safetensors_header
 from strided.io.write_values import write_array, write_rows
-from strided.io.zarr_store import refuse_folder, write_zarr
+from strided.io.zarr_store import refuse_folder, refuse_within, write_zarr
 from strided.layout import AnyShape, Layout, Shape
 from strided.layout.element_types import ELEMENT_TYPES, element_type_of_dtype
 from strided.layout.parser import array_shape, layout_of
@@ -156,7 +156,8 @@ def convert_file(
     Raises
     ------
     OSError
-        The target cannot be written, or is the source; an earlier file stays. FileExistsError without `overwrite`.
+        The target cannot be written, is the source, or holds it; an earlier file stays. FileExistsError without
+        `overwrite`.
     UnsupportedError
         The target's name is that of another format; raw bytes without a shape; a tuple.
     NotationError
@@ -199,6 +200,7 @@ def check_target(
 ) -> None:
     """Raise OSError or UnsupportedError if sources must not be converted to a target."""
     refuse_name(target, layout)
+    refuse_within(target, sources)
     if ending_of(target) == ".zarr":
         refuse_folder(target, sources, overwrite=overwrite)
         return

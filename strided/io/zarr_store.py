@@ -51,6 +51,9 @@ _NO_NAME_ON_WINDOWS = re.compile(r'[\\:<>"|?*\0-\x1f]|[. ]$|^(con|prn|aux|nul|co
 class ZarrArray(GridArray):
     """An array of a store, read chunk by chunk as it is indexed; a chunk that the store lacks is zero.
 
+    Reading raises FileNotFoundError if the store is gone, and DumpError if its place was taken by one of another shape,
+    type or layout.
+
     Attributes
     ----------
     shape, shard_shape : tuple of int
@@ -65,11 +68,15 @@ class ZarrArray(GridArray):
     dtype: np.dtype[Any]
     xla_shape: Shape
 
-    def __init__(self, folder: str, shape: Shape, chunk: Shape, separator: str, prefix: str) -> None:
+    def __init__(
+        self, folder: str, shape: Shape, chunk: Shape, separator: str, prefix: str, version: tuple[int, ...]
+    ) -> None:
         self.xla_shape, self.shape, self.dtype = shape, shape.dimensions, shape.dtype
         self.shard_shape = chunk.dimensions
         self._counts = tuple(-(-n // step) for n, step in zip(self.shape, self.shard_shape, strict=True))
-        self._folder, self._chunk, self._separator, self._prefix = folder, chunk, separator, prefix
+        # Absolute: a path that leads nowhere, once the working directory is another one, would be a chunk of zeros.
+        self._folder, self._version = os.path.abspath(folder), version
+        self._chunk, self._separator, self._prefix = chunk, separator, prefix
 
     def __repr__(self) -> str:
         return visible(f"<ZarrArray {self.xla_shape} in {self._folder!r}, chunks of {list(self.chunk_shape)}>")
@@ -83,7 +90,9 @@ class ZarrArray(GridArray):
         """The array in its only file, padding included. UnsupportedError for another mode if there are several."""
         path = self._path((0,) * self.ndim)
         if self.shard_shape == self.shape and os.path.exists(path):
-            return _map_chunk(path, self.xla_shape, mode)
+            array = _map_chunk(path, self.xla_shape, mode)
+            self._check()
+            return array
         if mode != "r":
             raise UnsupportedError(f'{self._folder} holds several chunks: it is read-only, mode "r", not {mode!r}')
         return self
@@ -100,10 +109,30 @@ class ZarrArray(GridArray):
         return os.path.join(self._folder, self._separator.join([*filter(None, [self._prefix]), *map(str, cell)]) or "0")
 
     def _tile(self, cell: Cell) -> LayoutArray | npt.NDArray[Any]:
+        tile: LayoutArray | npt.NDArray[Any]
         try:
-            return _map_chunk(self._path(cell), self._chunk)
+            tile = _map_chunk(self._path(cell), self._chunk)
         except FileNotFoundError:
-            return np.broadcast_to(np.zeros((), self.dtype), self.shard_shape)
+            tile = np.broadcast_to(np.zeros((), self.dtype), self.shard_shape)
+        except BufferSizeError:
+            self._check()  # if the store is another one, that says why
+            raise
+        self._check()  # now, for the store may be replaced at any time
+        return tile
+
+    def _check(self) -> None:
+        """Raise if the metadata that say what lies in chunks are no longer there: FileNotFoundError, DumpError."""
+        if _version(self._folder) == self._version:
+            return
+        now = _array(self._folder)
+        if now._description != self._description:
+            raise DumpError("replaced since it was opened, by another array: open it again", path=self._folder)
+        self._version = now._version
+
+    @property
+    def _description(self) -> tuple[Any, ...]:
+        """What the metadata say of the array and its chunks."""
+        return self.xla_shape, self._chunk, self._separator, self._prefix
 
     def _tiles(self) -> Iterator[tuple[Cell, Box]]:
         return _chunks(self.shape, self.shard_shape)
@@ -173,7 +202,7 @@ def is_zarr(path: str | os.PathLike[str]) -> bool:
 
 
 def refuse_folder(target: str | os.PathLike[str], sources: list[os.stat_result], *, overwrite: bool) -> None:
-    """Raise OSError if a folder must not be written: it is no store, is a source, or is there."""
+    """Raise OSError if a folder must not be written: it is no store, is or holds a source, or is there."""
     try:
         there = os.stat(target)
     except FileNotFoundError:
@@ -185,6 +214,27 @@ def refuse_folder(target: str | os.PathLike[str], sources: list[os.stat_result],
         raise OSError(errno.EINVAL, message, os.fspath(target))
     if not overwrite:
         raise path_taken(target)
+    for place, folders, files in os.walk(target):
+        for name in (*folders, *files):
+            found = os.lstat(os.path.join(place, name))
+            if any(os.path.samestat(source, found) for source in sources):
+                message = f"{os.path.join(place, name)}, which is a source, lies in the target"
+                raise OSError(errno.EINVAL, message, os.fspath(target))
+
+
+def refuse_within(target: str | os.PathLike[str], sources: list[os.stat_result]) -> None:
+    """Raise OSError if a file or folder that is to be written would lie in a store that is a source."""
+    for folder in Path(os.path.realpath(os.fsdecode(target))).parents:
+        if os.path.isfile(folder / METADATA):
+            there = os.stat(folder)
+            if any(os.path.samestat(source, there) for source in sources):
+                raise OSError(errno.EINVAL, "the target lies in the source", os.fspath(target))
+
+
+def _version(folder: str) -> tuple[int, ...]:
+    """What another file of metadata would not have in common: device, inode, time of the last change."""
+    status = os.stat(os.path.join(folder, METADATA))
+    return status.st_dev, status.st_ino, status.st_mtime_ns
 
 
 def _metadata(folder: str) -> dict[str, Any]:
@@ -201,6 +251,7 @@ def _metadata(folder: str) -> dict[str, Any]:
 
 
 def _array(folder: str) -> ZarrArray:
+    version = _version(folder)  # of what is read now, or older
     found = _metadata(folder)
     try:
         dimensions, chunk = found["shape"], found["chunk_grid"]["configuration"]["chunk_shape"]
@@ -221,7 +272,7 @@ def _array(folder: str) -> ZarrArray:
         raise UnsupportedError(f"{folder}: {error}") from error
     except (LookupError, TypeError, AttributeError, ValueError) as error:
         raise DumpError(f"damaged metadata: {visible(str(error), 200)}", path=os.path.join(folder, METADATA)) from error
-    return ZarrArray(folder, whole, shape, separator, "c" if is_default else "")
+    return ZarrArray(folder, whole, shape, separator, "c" if is_default else "", version)
 
 
 def _are_sizes(found: Any, least: int = 0) -> bool:
@@ -239,8 +290,11 @@ def _dtype(name: Any) -> np.dtype[Any]:
     if not isinstance(name, str):
         raise UnsupportedError("it holds structures or texts")
     try:
-        return np.dtype(name)
-    except TypeError:
+        dtype = np.dtype(name)
+        if dtype.name != name:  # as of ">i4" and "i2, f4", which are NumPy's words
+            raise TypeError
+        return dtype
+    except (TypeError, ValueError, SyntaxError):
         raise UnsupportedError(f"it holds {visible(name, 100)}, which XLA has no element type for") from None
 
 

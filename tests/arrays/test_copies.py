@@ -156,6 +156,23 @@ def test_an_array_in_a_file_is_pickled_by_its_path(file: Path, mode: str) -> Non
         pickle.loads(message)
 
 
+@pytest.mark.parametrize("mode", ["r", "r+", "c"])
+@pytest.mark.parametrize("is_replaced", [True, False], ids=["replaced", "removed"])
+def test_an_array_in_a_file_that_its_path_no_longer_leads_to(file: Path, mode: str, is_replaced: bool) -> None:
+    """It is another file's bytes that would be read there."""
+    a, wanted = sd.open(file, TILED, mode=mode), array().to_numpy()
+    token = a.__dask_tokenize__()
+    file.unlink()
+    if is_replaced:
+        file.write_bytes(bytes(a._memory.buffer.size))
+        assert a.__dask_tokenize__() != sd.open(file, TILED, mode=mode).__dask_tokenize__()
+    assert a.__dask_tokenize__() == a.__dask_tokenize__()
+    assert (a.__dask_tokenize__() == token) == (mode == "r+")  # which tells of the bytes in any case
+    for b in (pickle.loads(pickle.dumps(a)), copied(a, "copy"), copied(a, "deepcopy")):
+        same_values(b, wanted)
+    assert pickle.loads(pickle.dumps(a)).flags.writeable == (mode != "r")
+
+
 def test_an_array_with_changes_of_its_own_is_pickled_by_its_content(file: Path) -> None:
     a = sd.open(file, TILED, mode="c")
     a[0, 0] = 99

@@ -286,7 +286,7 @@ with atomic.replaced(sys.argv[1]) as file:
 stop("end")
 """
 
-#: The same for a folder.
+#: The same for a folder, which changes places with the earlier one in one step or in two.
 _FOLDER_WRITER = """
 import os, shutil, sys, time
 from strided.files import atomic
@@ -295,6 +295,13 @@ def stop(name):
     if name == sys.argv[2]:
         print("there", flush=True)
         time.sleep(60)
+
+exchange = atomic._have_changed_places
+def exchanged(*paths):
+    found = sys.argv[3] == "one step" and exchange(*paths)
+    stop("after exchange")
+    return found
+atomic._have_changed_places = exchanged
 
 rename, renames = os.rename, []
 def renamed(*arguments):
@@ -343,35 +350,83 @@ def test_a_killed_writer_leaves_the_old_file_or_the_new_one(way: str, place: str
     assert names(tmp_path) == ["other", "x"]
 
 
-@pytest.mark.parametrize(
-    "place", thinned(["begun", "written", "after rename 0", "after rename 1", "after rename 2"], 3)
-)
-def test_what_a_killed_writer_of_a_folder_leaves_is_removed(place: str, tmp_path: Path) -> None:
-    target = tmp_path / "x"
-    (target / "inner").mkdir(parents=True)
-    (target / "inner" / "file").write_text("old", encoding="utf-8")
-    process = subprocess.Popen([sys.executable, "-c", _FOLDER_WRITER, str(target), place], stdout=subprocess.PIPE)
+def killed_writer_of_a_folder(target: Path, place: str, steps: str) -> list[str]:
+    """Kill a writer of a folder at a place, with another writer beside it; the names it leaves, when a third swept."""
+    command = [sys.executable, "-c", _FOLDER_WRITER, str(target), place, steps]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE)
     assert process.stdout is not None
     assert process.stdout.readline() == b"there\n"
-    before = names(tmp_path)
+    before = names(target.parent)
     sweep.cache_clear()
-    with replaced_folder(tmp_path / "other") as folder:
+    with replaced_folder(target.with_name("other")) as folder:
         Path(folder, "file").write_text("other", encoding="utf-8")
-    if not place.endswith("2"):  # then only the earlier folder is left, which nobody needs
-        assert names(tmp_path) == sorted([*before, "other"]), "the living are left alone"
+    if place not in ("after exchange", "after rename 2"):  # then only the earlier folder is left, which nobody needs
+        assert names(target.parent) == sorted([*before, "other"]), "the living are left alone"
     process.send_signal(signal.SIGKILL)
     process.communicate()
     sweep.cache_clear()
-    with replaced(tmp_path / "more") as file:
+    with replaced(target.with_name("more")) as file:
         file.write(b"more")
-    left = [name for name in names(tmp_path) if name not in ("other", "more")]
-    kept = {name: (tmp_path / name / "inner" / "file").read_text(encoding="utf-8") for name in left}
+    return [name for name in names(target.parent) if name not in ("other", "more")]
+
+
+@pytest.fixture
+def old_folder(tmp_path: Path) -> Path:
+    target = tmp_path / "x"
+    (target / "inner").mkdir(parents=True)
+    (target / "inner" / "file").write_text("old", encoding="utf-8")
+    return target
+
+
+def content_of(folder: Path) -> str:
+    return (folder / "inner" / "file").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    "place", thinned(["begun", "written", "after rename 0", "after rename 1", "after rename 2"], 3)
+)
+def test_what_a_killed_writer_of_a_folder_leaves_is_removed(place: str, old_folder: Path) -> None:
+    left = killed_writer_of_a_folder(old_folder, place, "two steps")
+    kept = {name: content_of(old_folder.with_name(name)) for name in left}
     if place in ("after rename 0", "after rename 1"):  # between the two renames, and before the third
         old = kept.pop(next(name for name in left if name.endswith(".old")))
         assert old == "old"
     assert kept == {"after rename 0": {}, "after rename 1": {"x": "new"}, "after rename 2": {"x": "new"}}.get(
         place, {"x": "old"}
     )
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere it takes two steps")
+@pytest.mark.parametrize(("place", "content"), [("written", "old"), ("after exchange", "new")])
+def test_a_folder_is_replaced_in_one_step(place: str, content: str, old_folder: Path) -> None:
+    """A writer that is killed leaves a folder under its name, and nothing else."""
+    assert killed_writer_of_a_folder(old_folder, place, "one step") == ["x"]
+    assert content_of(old_folder) == content
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="it has other permissions")
+@pytest.mark.parametrize("mode", [0o700, 0o750, 0o777])
+def test_a_folder_is_as_private_as_the_earlier_one(mode: int, old_folder: Path) -> None:
+    old_folder.chmod(mode)
+    with replaced_folder(old_folder) as folder:
+        assert stat.S_IMODE(os.stat(folder).st_mode) == mode
+    assert stat.S_IMODE(old_folder.stat().st_mode) == mode
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="folders have no locks there")
+def test_ctrl_c_while_a_folder_is_made_leaves_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    locked = []
+
+    def interrupt(descriptor: int) -> None:
+        locked.append(descriptor)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(atomic, "_lock", interrupt)
+    with pytest.raises(KeyboardInterrupt), replaced_folder(tmp_path / "x"):
+        pass
+    assert names(tmp_path) == []
+    with pytest.raises(OSError, match=os.strerror(errno.EBADF)):  # its lock would keep others from removing it
+        os.fstat(locked[0])
 
 
 @pytest.mark.slow
@@ -478,7 +533,16 @@ def test_what_comes_to_lie_where_a_folder_is_written_stays(
     assert names(tmp_path) == ["x"]
 
 
-def test_a_folder_takes_its_place_when_it_is_complete(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(params=["one step", "two steps"])
+def steps(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """In how many steps folders change places: in one if the system can."""
+    if request.param == "two steps":
+        monkeypatch.setattr(atomic, "_have_changed_places", lambda *_: False)
+    return str(request.param)
+
+
+@pytest.mark.usefixtures("steps")
+def test_a_folder_takes_its_place_when_it_is_complete(tmp_path: Path) -> None:
     target = tmp_path / "x"
     for content in ("first", "second"):
         with replaced_folder(target) as folder:
@@ -494,6 +558,15 @@ def test_a_folder_takes_its_place_when_it_is_complete(tmp_path: Path, monkeypatc
         open(folder + "/f", "wb") as f,
     ):
         _write_and_fail(f)
+    assert (target / "file").read_text(encoding="utf-8") == "second"
+    assert names(tmp_path) == ["x"]
+
+
+def test_ctrl_c_between_two_steps_leaves_the_earlier_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(atomic, "_have_changed_places", lambda *_: False)
+    target = tmp_path / "x"
+    with replaced_folder(target) as folder:
+        Path(folder, "file").write_text("second", encoding="utf-8")
     rename = os.rename
 
     def interrupted(source: str, place: str) -> None:
@@ -508,6 +581,7 @@ def test_a_folder_takes_its_place_when_it_is_complete(tmp_path: Path, monkeypatc
     assert names(tmp_path) == ["x"]
 
 
+@pytest.mark.usefixtures("steps")
 def test_ctrl_c_behind_the_swap_of_two_folders_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing would ever remove the earlier folder, which has a name of its own meanwhile."""
     target = tmp_path / "x"
@@ -524,6 +598,27 @@ def test_ctrl_c_behind_the_swap_of_two_folders_leaves_nothing(tmp_path: Path, mo
     with pytest.raises(KeyboardInterrupt), replaced_folder(target) as folder:
         Path(folder, "file").write_text("second", encoding="utf-8")
     assert (target / "file").read_text(encoding="utf-8") == "second"
+    assert names(tmp_path) == ["x"]
+
+
+@pytest.mark.usefixtures("steps")
+def test_ctrl_c_while_the_earlier_folder_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    target = tmp_path / "x"
+    with replaced_folder(target) as folder:
+        for k in range(3):
+            Path(folder, str(k)).write_text("first", encoding="utf-8")
+    unlink, unlinked = os.unlink, []
+
+    def interrupted(*arguments: Any, **options: Any) -> None:
+        unlink(*arguments, **options)
+        unlinked.append(arguments)
+        if len(unlinked) == 2:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(os, "unlink", interrupted)
+    with pytest.raises(KeyboardInterrupt), replaced_folder(target) as folder:
+        Path(folder, "file").write_text("second", encoding="utf-8")
+    assert names(target) == ["file"]
     assert names(tmp_path) == ["x"]
 
 

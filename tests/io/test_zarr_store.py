@@ -125,6 +125,67 @@ def test_chunks_that_are_missing_are_zero(tmp_path: Path, chunks: None) -> None:
     assert np.array_equal(found[...], wanted)
 
 
+def test_chunks_are_found_from_another_working_directory(
+    tmp_path: Path, chunks: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else they would all be missing, that is, zero."""
+    write(tmp_path / "x.zarr", x=VALUES)
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path)
+    found = sd.open("x.zarr")
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    assert np.array_equal(found, VALUES)
+    assert np.array_equal(pickle.loads(pickle.dumps(found)), VALUES)
+
+
+def test_a_store_that_is_gone_is_not_zero(tmp_path: Path, chunks: None) -> None:
+    write(tmp_path / "x.zarr", x=VALUES)
+    found = sd.open(tmp_path / "x.zarr")
+    os.rename(tmp_path / "x.zarr", tmp_path / "y.zarr")
+    with pytest.raises(FileNotFoundError, match=re.escape(str(tmp_path / "x.zarr"))):
+        found[0, 0]
+    os.rename(tmp_path / "y.zarr", tmp_path / "x.zarr")
+    assert found[0, 1] == VALUES[0, 1]
+
+
+def test_a_store_that_takes_the_place_of_another(tmp_path: Path, chunks: None) -> None:
+    path = tmp_path / "x.zarr"
+    write(path, "{1,0:T(8,128)}", x=VALUES)
+    found = sd.open(path)
+    write(path, "{1,0:T(8,128)}", overwrite=True, x=-VALUES)
+    assert np.array_equal(found, -VALUES)  # described alike
+    for layout, other in (("{0,1:T(8,128)}", VALUES), (None, VALUES), ("{1,0:T(8,128)}", VALUES.astype(np.int32))):
+        write(path, layout, overwrite=True, x=other)
+        with pytest.raises(sd.DumpError, match="replaced since it was opened"):
+            found[0, 0]
+    write(path, "{1,0:T(8,128)}", overwrite=True, x=VALUES)
+    assert np.array_equal(found, VALUES)
+
+
+@pytest.mark.parametrize("link", [None, os.symlink, os.link])
+def test_a_store_that_holds_the_source_stays(link: Any, tmp_path: Path) -> None:
+    path = tmp_path / "x.zarr"
+    write(path, x=VALUES[0])
+    chunk = source = path / "c" / "0"
+    if link is not None:
+        source = tmp_path / "other"
+        link(chunk, source)
+    with pytest.raises(OSError, match=re.escape(f"{chunk}, which is a source, lies in the target: ")):
+        sd.convert_file(source, "f32[300]", path, layout="{0:T(128)}")
+    assert np.array_equal(sd.open(path), VALUES[0])
+
+
+@pytest.mark.parametrize("inside", ["c/0", "new.npy", "new.zarr"])
+def test_a_store_that_is_the_source_stays(inside: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "x.zarr"
+    write(path, x=VALUES[0])
+    how = [] if inside.endswith(".npy") else ["--to", "{0:T(128)}"]
+    with pytest.raises(SystemExit):
+        cli.main(["convert", "--force", *how, str(path), str(path / inside)])
+    assert "the target lies in the source" in capsys.readouterr().err
+    assert np.array_equal(sd.open(path), VALUES[0])
+
+
 @pytest.mark.parametrize("name", ["../x", "a//b", "", ".", "a/zarr.json", "w/inner"])
 def test_names_that_no_store_can_hold(name: str, tmp_path: Path) -> None:
     with pytest.raises(sd.UnsupportedError, match=r"can be called|would lie in another"):
@@ -205,6 +266,8 @@ def test_whole_or_not_at_all(tmp_path: Path) -> None:
         ({"codecs": [{"name": "bytes", "configuration": {"endian": "big"}}]}, sd.UnsupportedError, "encoded by bytes"),
         ({"codecs": []}, sd.DumpError, "damaged metadata"),
         ({"data_type": "string"}, sd.UnsupportedError, "no element type for"),
+        ({"data_type": ",nt32"}, sd.UnsupportedError, "no element type for"),  # for NumPy, no syntax
+        ({"data_type": ">f4"}, sd.UnsupportedError, "no element type for"),  # a name of NumPy's alone
         ({"data_type": {"name": "struct"}}, sd.UnsupportedError, "structures or texts"),
         ({"data_type": "int64"}, sd.DumpError, "f32 has not the size of int64"),
         ({"fill_value": 1}, sd.UnsupportedError, "in a way that is not read here"),
