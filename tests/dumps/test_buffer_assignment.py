@@ -147,6 +147,15 @@ def test_windows_line_ends_and_gzip():
     assert read_allocations(text) == of_text(TEXTS[SMALL_TPU])
 
 
+@pytest.mark.parametrize("kind", [None, "text"])
+def test_a_text_in_utf_16_is_called_that(kind):
+    for encoding in ("utf-16-le", "utf-16-be"):
+        data = f"\ufeff{TEXTS[SMALL_TPU]}".encode(encoding)
+        for source in (data, gzip.compress(data)):
+            with pytest.raises(DumpError, match="UTF-16"):
+                read_allocations(source, kind=kind)
+
+
 def test_a_quoted_text_is_indented():
     text = TEXTS[SMALL_TPU]
     for indent in ("  ", "\t", "\t\t "):

@@ -6,6 +6,7 @@ import base64
 import gzip
 import json
 import re
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ from tests.dumps.test_hlo_proto import SCALAR, computation, instruction, module
 from tests.hlo_samples import DATA, PAIRS, facts, module_text, proto_of
 from tests.jaxlib_release import skip_with_other_words
 from tests.protos import serialized
+from tests.steps import check_linear
 
 #: Modules of our own with what jaxlib 0.10.2 prints of their protos, and raw backend configurations likewise.
 FORMS = json.loads(gzip.decompress((DATA / "printed_forms.json.gz").read_bytes()))
@@ -337,6 +339,30 @@ def test_bodies_are_shown_where_updates_take_operands() -> None:
         assert [i.opcode for i in found.entry.instructions] == [f"{shown}-{end}" for end in ("start", "update", "done")]
         assert [c.name for c in found.computations] == (["b", "e"] if shown == "async" else ["e"])
         assert ("calls=%b" in found.to_text()) == (shown == "async")
+
+
+def test_a_body_that_is_asynchronous_itself_is_shown() -> None:
+    calls = [{"called_computation_ids": [k]} for k in range(3)]
+    inner = computation("a", 1, instruction("p", "parameter", 1), instruction("n", "negate", 2), root=2)
+    body = computation("b", 2, instruction("q", "parameter", 3), instruction("s", "async-start", 4, **calls[1]), root=4)
+    outer = computation("e", 3, instruction("t", "async-start", 5, **calls[2]))
+    for computations in ((inner, body, outer), (outer, body, inner)):
+        found = read_hlo(module(*computations, entry_computation_id=3))
+        assert [i.opcode for i in found.instructions] == ["parameter", "negate-start", "async-start"]
+        assert str(found.entry.root).endswith("async-start(), calls=%b")
+
+
+def test_long_chains_of_asynchronous_updates_are_followed_once() -> None:
+    parts = [instruction(name, "negate", k) for k, name in ((1, "m"), (2, "n"))]
+    body = computation("b", 1, *parts, root=2)
+
+    def chain(length: int) -> bytes:
+        start = instruction("s", "async-start", 3, called_computation_ids=[1])
+        more = [instruction(f"u{k}", "async-update", k + 1, operand_ids=[k]) for k in range(3, length + 3)]
+        return module(body, computation("e", 2, start, *more), entry_computation_id=2)
+
+    read_hlo(chain(1))  # all modules are loaded before work is counted
+    check_linear(lambda size: partial(read_hlo, chain(size)), 30)
 
 
 def test_the_main_thread_goes_without_saying() -> None:

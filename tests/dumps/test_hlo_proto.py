@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import tracemalloc
 import warnings
 from typing import Any
 
@@ -279,6 +280,57 @@ def built(nodes: list[list[Any]]) -> bytes:
         else:
             parts.append(tag(number, kind) + value)
     return b"".join(parts)
+
+
+def divided(message: str, nodes: list[list[Any]], chance: random.Random) -> list[list[Any]]:
+    """The same message, of which many singular messages inside come in two parts, as protobuf allows."""
+    known = {field.number: field for field in schema.messages()[message].values()}
+    found = []
+    for number, kind, inner, value in nodes:
+        parts = [divided(inner, value, chance) if inner else value]
+        if inner and len(parts[0]) > 1 and not known[number].repeated and chance.random() < 0.5:
+            middle = chance.randrange(1, len(parts[0]))
+            parts = [parts[0][:middle], parts[0][middle:]]
+        found += [[number, kind, inner, part] for part in parts]
+    return found
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_messages_in_several_parts_are_one(name: str) -> None:
+    view, _ = find_module(memoryview(proto_of(name)))
+    whole = tree("HloModuleProto", view)
+    parts = built(divided("HloModuleProto", whole, random.Random(5)))
+    assert len(parts) > len(view)
+    found, wanted = read_hlo(parts), read_hlo(built(whole))
+    assert found.to_text(print_large_constants=True) == wanted.to_text(print_large_constants=True)
+    assert found.entry_layout == wanted.entry_layout
+    assert [i.metadata for i in found.instructions] == [i.metadata for i in wanted.instructions]
+    middle = len(built(whole[: len(whole) // 2]))
+    outer = bytes_field(1, view[:middle]) + bytes_field(1, view[middle:])  # an HloProto
+    assert read_hlo(outer).to_text() == wanted.to_text()
+
+
+def test_very_many_parts_of_a_message_take_little_more_memory_than_their_bytes() -> None:
+    parts = bytes_field(7, b"") * 100_000  # OpMetadata
+    one = instruction("x", "add", 1).SerializeToString() + parts
+    data = bytes_field(1, b"m") + bytes_field(3, bytes_field(2, one))
+    read_hlo(data)  # all modules are loaded before memory is counted
+    tracemalloc.start()
+    try:
+        assert read_hlo(data).entry.root.metadata == {}
+        assert tracemalloc.get_traced_memory()[1] < 4 * len(data)
+    finally:
+        tracemalloc.stop()
+
+
+def test_numbers_of_32_bits_are_cut_as_protobuf_cuts_them() -> None:
+    for message, field in (("OpMetadata", "source_line"), ("StackFrameIndexProto.FileLocation", "line")):
+        number = schema.messages()[message][field].number
+        for value in (7, -7, 2**31 - 1, -(2**31)):
+            data = tag(number, VARINT) + varint(value % 2**32 + (5 << 32))
+            assert hlo_messages.decode(message, memoryview(data))[field] == value
+            assert hlo_messages.Fields(message, memoryview(data)).integer(field) == value
+            assert getattr(message_class(message).FromString(data), field) == value
 
 
 def places(nodes: list[list[Any]]) -> list[tuple[list[list[Any]], int]]:

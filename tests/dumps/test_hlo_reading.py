@@ -489,6 +489,50 @@ def test_asynchronous_operations_take_over_attributes_and_threads() -> None:
     assert str(b).startswith("%b = ((f32[4]), f32[4], u32[]) call-start(a), async_execution_thread=")
 
 
+def asynchronous_in_each_other(depth: int) -> str:
+    """A program that starts what starts another, `depth` times, and in the end negates its parameter."""
+    text, shape = "HloModule m\n\nc0 {\n q0 = f32[] parameter(0)\n ROOT r0 = f32[] negate(q0)\n}\n\n", "f32[]"
+    for k in range(1, depth):
+        shape = f"((f32[]), {shape}, s32[])"
+        text += f"c{k} {{\n q{k} = f32[] parameter(0)\n ROOT r{k} = {shape} async-start(q{k}), calls=c{k - 1}\n}}\n\n"
+    start = f"((f32[]), {shape}, s32[]) async-start(p), calls=c{depth - 1}"
+    return f"{text}ENTRY e {{\n p = f32[] parameter(0)\n s = {start}\n ROOT d = {shape} async-done(s)\n}}\n"
+
+
+def test_a_body_that_is_asynchronous_itself_is_shown() -> None:
+    """XLA prints ``async-start-start``, which neither says what it starts nor is read by XLA."""
+    text = asynchronous_in_each_other(3)
+    module = read_hlo(text)
+    assert [one.name for one in module.computations] == ["c1", "c2", "e"]
+    assert [i.opcode for i in module.instructions if i.opcode != "parameter"] == [
+        "negate-start",
+        "async-start",
+        "async-start",
+        "async-done",
+    ]
+    assert module.instruction("s").called_computations == (module.computation("c2"),)
+    assert lines_of(read_hlo(module.to_text())) == lines_of(module)
+    one = read_hlo(asynchronous_in_each_other(1))
+    assert [i.opcode for i in one.entry.instructions] == ["parameter", "negate-start", "negate-done"]
+
+
+def test_asynchronous_bodies_in_each_other_read_alike_from_text_and_proto() -> None:
+    xla = pytest.importorskip("jaxlib._hlo")
+    text = asynchronous_in_each_other(3)
+    proto = xla.hlo_module_from_text(text).as_serialized_hlo_module_proto()
+    opcodes = [i.opcode for i in read_hlo(text).instructions]
+    assert [i.opcode for i in read_hlo(proto).instructions] == opcodes
+    again = xla.hlo_module_from_text(read_hlo(proto).to_text()).as_serialized_hlo_module_proto()
+    assert [i.opcode for i in read_hlo(again).instructions] == opcodes
+
+
+def test_asynchronous_bodies_in_each_other_take_no_more_room_than_their_text() -> None:
+    depth = 300
+    longest = max(map(len, read_hlo(asynchronous_in_each_other(depth)).to_text().split("\n")))
+    assert longest < 20 * depth + 200  # its shape; an opcode that names all of them would double it
+    assert max(len(i.opcode) for i in read_hlo(asynchronous_in_each_other(depth)).instructions) < 20
+
+
 def test_the_start_of_one_instruction_has_what_its_body_says_of_it() -> None:
     text = (
         "HloModule m\n\nw {\n p = f32[4] parameter(0)\n ROOT s = f32[4] negate(p), control-predecessors={p},"

@@ -450,6 +450,16 @@ def test_comments_stand_next_to_any_token(comment: str) -> None:
         assert module.instruction("y").metadata == {"op_name": "y"}
 
 
+@pytest.mark.parametrize("name", ["ENTRY.1", "ENTRY-x", "ENTRY_"])
+def test_a_name_that_begins_as_the_word_for_the_entry_is_a_name(name: str) -> None:
+    body = "{\n ROOT x = f32[] parameter(0)\n}\n\n"
+    entry = f"ENTRY e {{\n y = f32[] parameter(0)\n ROOT z = f32[] call(y), to_apply={name}\n}}\n"
+    for opening in (f"{name} ", f"{name} (x: f32[]) -> f32[] ", f"%{name} "):
+        module = read_hlo(f"HloModule m\n\n{opening}{body}{entry}")
+        assert (module.entry.name, [one.name for one in module.computations]) == ("e", [name, "e"])
+        assert module.entry.root.called_computations == (module.computation(name),)
+
+
 def test_without_an_entry_the_last_computation_is_it() -> None:
     module = read_hlo("a {\n x = f32[] parameter(0)\n}\n\nb {\n y = f32[] parameter(0)\n}\n")
     assert (module.entry.name, module.computations[0].root.is_root) == ("b", True)

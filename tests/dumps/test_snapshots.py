@@ -351,6 +351,24 @@ def test_a_snapshot_of_text():
     assert snapshot.results_missing is None
 
 
+def test_an_editor_may_put_a_mark_before_a_snapshot_of_text():
+    text = 'arguments { shape { element_type: S8 dimensions: 2 layout { minor_to_major: 0 } } s8s: "\\001\\377" }\n'
+    data = text.encode("utf-8-sig")
+    for source in (data, gzip.compress(data), f"\ufeff{text}"):
+        assert np.asarray(read_snapshot(source).arguments[0]).tolist() == [1, -1]
+    assert recognise(data) == "snapshot"
+    with pytest.raises(DumpError, match="line 1, column 13: "):
+        read_snapshot("arguments { = }\n".encode("utf-8-sig"))
+
+
+def test_the_shape_of_a_program_may_come_in_several_parts():
+    shape = protos.serialized("ShapeProto", element_type=11)
+    parts = [wire.bytes_field(4, wire.bytes_field(number, shape)) for number in (1, 1, 2)]
+    data = wire.bytes_field(1, wire.bytes_field(1, wire.bytes_field(1, b"m") + b"".join(parts))) + b"\x12\x00"
+    shapes = read_snapshot(data, form="HloSnapshot").program_shape
+    assert (len(shapes.parameters), str(shapes.result)) == (2, "f32[]")
+
+
 def test_an_unoptimized_module_that_is_only_a_name():
     # "main_" would itself be a field of a message
     for name in ("hello", "main_", "jit_f"):

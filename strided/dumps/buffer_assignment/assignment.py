@@ -22,7 +22,14 @@ from strided.dumps.buffer_assignment.images import ImageArrays, open_images
 from strided.dumps.buffer_assignment.proto import AssignmentReader
 from strided.dumps.buffer_assignment.text import HEADER, read_assignment_text
 from strided.dumps.buffer_assignment.values import Allocation, Value
-from strided.dumps.source import BYTE_ORDER_MARK, is_contents, is_text, naming_in_dump_errors, open_source
+from strided.dumps.source import (
+    BYTE_ORDER_MARK,
+    is_contents,
+    is_text,
+    naming_in_dump_errors,
+    open_source,
+    refuse_utf16,
+)
 from strided.errors import DumpError, UnsupportedError
 from strided.runtime.argument_checks import one_of, string, whole
 from strided.runtime.lazy import lazy
@@ -226,6 +233,8 @@ def read_allocations(
         origin = origin.encode("utf-8", "surrogatepass")  # which a lenient decoder leaves
     max_bytes = None if max_bytes is None else whole(max_bytes, "max_bytes")
     source = open_source(origin, max_bytes=max_bytes)
+    if kind != "proto":
+        refuse_utf16(source.view, source.path)
     if kind == "text" or (kind is None and _begins_as_text(source.view)):
         text = read_assignment_text(source.view, source.path, max_bytes)
         return BufferAssignment(

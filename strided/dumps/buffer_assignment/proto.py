@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from strided.dumps.buffer_assignment.values import Allocation, Value, label_of
 from strided.dumps.protobuf.decode import Fields
 from strided.dumps.protobuf.shapes import read_shape
-from strided.dumps.protobuf.wire import BYTES, VARINT, fields, tag
+from strided.dumps.protobuf.wire import BYTES, VARINT, Field, fields, join, tag
 from strided.errors import DumpError
 from strided.layout import AnyShape, TupleShape
 from strided.layout.tuples import subshape
@@ -22,8 +22,7 @@ _NUMBERS = tag(1, VARINT), tag(2, VARINT)
 
 class _Definition(NamedTuple):
     name: str
-    shape: memoryview | None
-    at: int
+    shape: Field | None
 
 
 class _Place(NamedTuple):
@@ -87,7 +86,8 @@ class AssignmentReader:
 
     def _shape_of(self, definition: _Definition) -> AnyShape | None:
         if definition.name not in self._shapes:
-            shape = None if definition.shape is None else read_shape(definition.shape, definition.at)
+            field = definition.shape
+            shape = None if field is None else read_shape(field.view("HloInstructionProto.shape"), field.at)
             self._shapes[definition.name] = shape
         return self._shapes[definition.name]
 
@@ -132,13 +132,13 @@ def _definitions(module: Fields) -> dict[int, _Definition]:
     found: dict[int, _Definition] = {}
     for computation in module.messages("computations"):
         for one in computation["instructions"]:
-            number, name, shape, at = 0, "", None, one.at
+            number, name, shapes = 0, "", dict[int, Field]()
             for item in fields(one.view("HloComputationProto.instructions"), "HloInstructionProto", one.at):
                 if item.number == 35:
                     number = item.integer("HloInstructionProto.id")
                 elif item.number == 1:
                     name = item.text("HloInstructionProto.name")
                 elif item.number == 3:
-                    shape, at = item.view("HloInstructionProto.shape"), item.at
-            found[number] = _Definition(name, shape, at)
+                    join(shapes, item, "HloInstructionProto.shape")
+            found[number] = _Definition(name, shapes.get(3))
     return found

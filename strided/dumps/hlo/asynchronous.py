@@ -3,7 +3,8 @@
 A text may wrap an instruction in a computation and start that (``async-start(x), calls=wrapped``). Where the
 computation holds that one instruction, XLA prints the same as ``slice-start(x)`` with the instruction's attributes, and
 no computation. Both come out in the short form, as they do from protos. Newer compilers hand operands to updates: their
-own text shows all bodies, and so do we.
+own text shows all bodies, and so do we. A body that is asynchronous itself is shown, too: XLA's short form of such,
+``async-start-start(x)``, does not say what is started in the end, and XLA does not read it.
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ def unfold(computations: Sequence[Computation], tell: Callable[[int, str], None]
         if isinstance(instruction, TextInstruction)
     )
     folded: dict[Computation, None] = {}
+    shortened: list[tuple[TextInstruction, Mapping[str, str], Instruction]] = []
     reached = set[Computation]()
     for computation in computations:
         bodies: dict[str, Computation] = {}
@@ -62,9 +64,11 @@ def unfold(computations: Sequence[Computation], tell: Callable[[int, str], None]
                 folded[body] = None
                 if problem := _problem(instruction, attributes, body):
                     tell((instruction.line or 1) - 1, f"{problem} the computation {body.name!r}")
-                _shorten(instruction, attributes, body.root)
+                shortened.append((instruction, attributes, body.root))
             elif instruction.opcode != "async-start" and attributes.pop("calls", None) is not None:
                 instruction.rewrite(instruction.opcode, attributes)
+    for each in shortened:  # only now: the opcodes tell above what is asynchronous
+        _shorten(*each)
     return list(folded)
 
 
@@ -97,7 +101,7 @@ def _written_shape(instruction: Instruction) -> AnyShape | None:
     return instruction.written_shape if isinstance(instruction, TextInstruction) else None
 
 
-def _shorten(instruction: TextInstruction, attributes: Mapping[str, str], wrapped: object) -> None:
+def _shorten(instruction: TextInstruction, attributes: Mapping[str, str], wrapped: Instruction) -> None:
     assert isinstance(wrapped, TextInstruction)
     part = instruction.opcode.removeprefix("async-")
     first = {_THREAD: attributes[_THREAD]} if _THREAD in attributes else {}

@@ -15,15 +15,29 @@ from strided.wording import counted
 if TYPE_CHECKING:
     from strided.dumps.hlo.module import Module
 
+#: Opcodes that end as those of asynchronous operations do, and stand for themselves.
+_SINGLE_OPCODES = frozenset(
+    "all-gather-done all-gather-start all-reduce-done all-reduce-start collective-permute-done "
+    "collective-permute-start copy-done copy-start recv-done send-done".split()
+)
+
 
 def has_one_operation(body: Computation) -> bool:
-    """Whether a computation is one instruction, its parameters aside; an asynchronous start of such prints as its own.
+    """Whether a computation is one instruction, its parameters aside, and that one is not asynchronous itself.
+
+    An asynchronous start of such prints as that instruction's.
 
     >>> from strided import read_hlo
     >>> has_one_operation(read_hlo("ENTRY e {\\n x = f32[2] parameter(0)\\n ROOT y = f32[2] negate(x)\\n}\\n").entry)
     True
     """
-    return all(i.is_root or i.opcode == "parameter" for i in body.instructions)
+    is_alone = all(i.is_root or i.opcode == "parameter" for i in body.instructions)
+    return is_alone and not _is_asynchronous(body.root.opcode)
+
+
+def _is_asynchronous(opcode: str) -> bool:
+    """Whether an opcode is that of a part of an asynchronous operation, also in its short form."""
+    return opcode.endswith(("-start", "-update", "-done")) and opcode not in _SINGLE_OPCODES
 
 
 class Computation:

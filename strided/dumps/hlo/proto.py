@@ -19,7 +19,7 @@ from strided.dumps.hlo.proto_header import ProtoHeader
 from strided.dumps.hlo.proto_instruction import ProtoComputation, ProtoInstruction, Records
 from strided.dumps.protobuf.decode import Fields
 from strided.dumps.protobuf.file_bytes import View, loaded
-from strided.dumps.protobuf.wire import BYTES, Field, fields, read_varint, take
+from strided.dumps.protobuf.wire import BYTES, Field, fields, join, read_varint, take
 from strided.errors import DumpError
 
 _V = TypeVar("_V", bound=View)
@@ -56,15 +56,15 @@ def find_module(data: _V) -> tuple[_V, int]:
 
 def _module_in(view: _V, at: int) -> tuple[_V, int]:
     for _ in range(_MAX_WRAPPERS):
-        inner: Field | None = None
+        inner: dict[int, Field] = {}
         for field in fields(view, "HloModuleProto", at):
             if field.number == 3 and field.kind == BYTES and _is_computation(field):
                 return view, at
-            if field.number == 1 and field.kind == BYTES and inner is None:
-                inner = field
-        if inner is None:
+            if field.number == 1 and field.kind == BYTES:
+                join(inner, field, "HloModuleProto")
+        if not inner:
             break
-        view, at = inner.value, inner.at
+        view, at = inner[1].view("HloModuleProto"), inner[1].at
     raise DumpError("no HloModuleProto in these bytes", position=at)
 
 
@@ -206,32 +206,31 @@ class _ModuleReader:
 
 
 def _unfold_async(context: Records) -> None:
-    """Give asynchronous operations the opcode of a body that is one instruction, as text does.
+    """Give asynchronous operations the opcode of a body that is one instruction, as text does (see `asynchronous`).
 
     Newer compilers hand operands to updates, which jaxlib 0.10.2 refuses; their own text then shows all bodies.
     """
     instructions = context.instructions.values()
     if any(i.opcode == "async-update" and len(i.operand_ids) > 1 for i in instructions):
         return
+    bodies: dict[int, Computation | None] = {}  # of each asynchronous operation, if it has a short form
     for instruction in instructions:
-        kind = instruction.opcode
-        if not kind.startswith("async-") or instruction.async_body is not None:
+        link: ProtoInstruction | None = instruction
+        # Done and update name their start, or an update of it, as their first operand.
+        chain: list[ProtoInstruction] = []
+        while link is not None and link.opcode in ("async-update", "async-done") and link.id not in bodies:
+            bodies[link.id] = None  # of those that go round in a circle, in a damaged proto
+            chain.append(link)
+            link = context.instructions.get(link.operand_ids[0]) if link.operand_ids else None
+        if link is None:
             continue
-        chain = [instruction]  # done and update name their start, or an update of it, as their first operand
-        while chain[-1].opcode in ("async-update", "async-done") and len(chain) < len(context.instructions):
-            ids = chain[-1].operand_ids
-            before = context.instructions.get(ids[0]) if ids else None
-            if before is None:
-                break
-            chain.append(before)
-        start = chain[-1]
-        body = start.async_body
-        if body is None and start.opcode == "async-start":
-            called = start.called_computation_ids
+        if link.opcode == "async-start" and link.id not in bodies:
+            called = link.called_computation_ids
             body = context.computations.get(called[0]) if called else None
-        if body is None or not has_one_operation(body):
-            continue
-        for link in chain:
-            if link.opcode.startswith("async-"):
-                link.async_body = body
-                link.opcode = f"{body.root.opcode}-{link.opcode.removeprefix('async-')}"
+            bodies[link.id] = body if body is not None and has_one_operation(body) else None
+        bodies.update((one.id, bodies.get(link.id)) for one in chain)
+    for id, body in bodies.items():
+        if body is not None:
+            operation = context.instructions[id]
+            operation.async_body = body
+            operation.opcode = f"{body.root.opcode}-{operation.opcode.removeprefix('async-')}"

@@ -49,8 +49,7 @@ class ProtoHeader:
         self._recoveries = found.decoded("original_value_recovery_table").get("entries", ())
         self.entry_layout: EntryLayout | None = None
         if "host_program_shape" in found:
-            field = found["host_program_shape"][-1]
-            shape = read_program_shape(field.view("HloModuleProto.host_program_shape"), field.at)
+            shape = read_program_shape(*found.merged("host_program_shape"))
             if shape.result is not None:
                 self.entry_layout = EntryLayout(tuple(shape.parameters), shape.result)
 

@@ -15,10 +15,13 @@ from strided.dumps.hlo.metadata import metadata_values
 from strided.dumps.literals.literal import Literal
 from strided.dumps.protobuf.decode import decode
 from strided.dumps.protobuf.shapes import read_shape
-from strided.dumps.protobuf.wire import Field, fields
+from strided.dumps.protobuf.wire import Field, fields, join
 from strided.dumps.sharding.text import numbered
 from strided.errors import DumpError
 from strided.layout import AnyShape
+
+#: Fields that hold messages and are read with the instruction.
+_SHAPE, _METADATA, _FRONTEND_ATTRIBUTES = 3, 7, 68
 
 
 class ProtoInstruction(Instruction):
@@ -55,29 +58,27 @@ class ProtoInstruction(Instruction):
         self._shape: AnyShape | None = None
         self.operand_ids: tuple[int, ...] = ()
         self.called_computation_ids: tuple[int, ...] = ()
-        self._metadata: Field | None = None
-        self._frontend_attributes: Field | None = None
+        messages: dict[int, Field] = {}
         for field in fields(view, "HloInstructionProto", at):
             number = field.number
             if number == 1:
                 name = field.text("HloInstructionProto.name")
             elif number == 2:
                 opcode = field.text("HloInstructionProto.opcode")
-            elif number == 3:
-                try:
-                    self._shape = read_shape(field.view("HloInstructionProto.shape"), field.at)
-                except DumpError as error:
-                    problem = str(error)
-            elif number == 7:
-                self._metadata = field
+            elif number in (_SHAPE, _METADATA, _FRONTEND_ATTRIBUTES):
+                join(messages, field, "HloInstructionProto's message")
             elif number == 35:
                 self.id = field.integer("HloInstructionProto.id")
             elif number == 36:
                 self.operand_ids += tuple(field.integers("HloInstructionProto.operand_ids"))
             elif number == 38:
                 self.called_computation_ids += tuple(field.integers("HloInstructionProto.called_computation_ids"))
-            elif number == 68:
-                self._frontend_attributes = field
+        if _SHAPE in messages:
+            try:
+                self._shape = read_shape(messages[_SHAPE].view("HloInstructionProto.shape"), messages[_SHAPE].at)
+            except DumpError as error:
+                problem = str(error)
+        self._metadata, self._frontend_attributes = messages.get(_METADATA), messages.get(_FRONTEND_ATTRIBUTES)
         super().__init__(name, opcode, False, None)
         self._view, self._at, self._context, self._kind = view, at, context, opcode
         if self._shape is None:

@@ -23,7 +23,8 @@ from strided.dumps.hlo.text_instruction import (
     shape_of,
 )
 
-OPENING = re.compile(rf"\s*+(ENTRY\b\s*+)?%?({NAME})?\s*+")
+#: ``ENTRY.1`` is a name.
+OPENING = re.compile(rf"\s*+(ENTRY(?![\w.\-])\s*+)?%?({NAME})?\s*+")
 _SPACE = r"(?:\s|/\*.*?\*/|//[^\n]*+|(?!))"
 _START = rf"(?:ROOT(?:{_SPACE}++|(?=%)))?%?{NAME}{_SPACE}*+=(?!=)"
 STATEMENT_START = re.compile(rf"\s*+{_START}", re.DOTALL)

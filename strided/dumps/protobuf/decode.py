@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 from strided.dumps.protobuf import schema
 from strided.dumps.protobuf.schema import FieldType
 from strided.dumps.protobuf.shapes import read_shape
-from strided.dumps.protobuf.wire import MAX_DEPTH, Field, fields, merged
+from strided.dumps.protobuf.wire import MAX_DEPTH, Field, fields, join, merged
 from strided.errors import DumpError
 
 #: A decoded message: the values of its fields by their names.
@@ -27,11 +27,20 @@ Message: TypeAlias = Mapping[str, Any]
 _OPAQUE = frozenset(("LiteralProto", "OpSharding", "HloModuleProto", "OriginalValueProto"))
 _FLOATS = {"float": struct.Struct("<f"), "double": struct.Struct("<d")}
 _NUMBERS = frozenset(("int32", "int64", "uint32", "uint64", "bool"))
+#: Numbers whose varints are kept whole.
+_LONG = frozenset(("int64", "uint64", "bool"))
 
 
 @cache
 def _by_number(message: str) -> dict[int, FieldType]:
     return {declared.number: declared for declared in schema.messages()[message].values()}
+
+
+@cache
+def _singular_messages(message: str) -> frozenset[int]:
+    """The numbers of the fields that hold one message each."""
+    kinds = schema.messages()
+    return frozenset(number for number, one in _by_number(message).items() if one.type in kinds and not one.repeated)
 
 
 class Fields(dict[str, list[Field]]):
@@ -58,29 +67,32 @@ class Fields(dict[str, list[Field]]):
 
     def integer(self, name: str) -> int:
         """The last value of an integer field, or 0."""
-        found = self.get(name)
-        return found[-1].integer(self._declared[name].wanted) if found else 0
+        found, declared = self.get(name), self._declared[name]
+        return _cut(declared.type, found[-1].integer(declared.wanted)) if found else 0
 
     def integers(self, name: str) -> list[int]:
         """All values of a repeated integer field."""
-        return [value for field in self[name] for value in field.integers(self._declared[name].wanted)]
+        declared = self._declared[name]
+        return [_cut(declared.type, value) for field in self[name] for value in field.integers(declared.wanted)]
 
     def text(self, name: str) -> str:
         """The last value of a string field, or ""."""
         return self[name][-1].text(self._declared[name].wanted) if name in self else ""
 
     def decoded(self, name: str) -> dict[str, Any]:
-        """The last occurrence of a message field, decoded as a whole; empty if it is absent."""
-        if name not in self:
-            return {}
-        declared, last = self._declared[name], self[name][-1]
-        return decode(declared.type, last.view(declared.wanted), last.at)
+        """A singular message field, its occurrences merged, decoded as a whole; empty if it is absent."""
+        return decode(self._declared[name].type, *self.merged(name))
 
     def message(self, name: str) -> Fields:
         """A singular message field, its occurrences merged; empty if it is absent."""
-        declared = self._declared[name]
-        payload = merged([field.view(declared.wanted) for field in self[name]])
-        return Fields(declared.type, payload, self[name][0].at if name in self else self.at)
+        return Fields(self._declared[name].type, *self.merged(name))
+
+    def merged(self, name: str) -> tuple[memoryview, int]:
+        """The payload of a singular message field, and where it begins."""
+        if name not in self:
+            return memoryview(b""), self.at
+        wanted = self._declared[name].wanted
+        return merged([field.view(wanted) for field in self[name]]), self[name][0].at
 
     def messages(self, name: str) -> Iterator[Fields]:
         """The messages of a repeated field."""
@@ -99,7 +111,7 @@ def enum_names(enum: str) -> dict[int, str]:
 
 
 def decode(message: str, view: memoryview, at: int = 0, depth: int = 0) -> dict[str, Any]:
-    """The fields of one message by their names; repeated ones as lists, absent ones left out.
+    """The fields of one message by their names; repeated ones as lists, absent ones left out, singular ones merged.
 
     DumpError for bytes that are no such message.
 
@@ -108,18 +120,28 @@ def decode(message: str, view: memoryview, at: int = 0, depth: int = 0) -> dict[
     """
     if depth > MAX_DEPTH:
         raise DumpError(f"{message}: messages nested more than {MAX_DEPTH} deep", position=at)
-    known = _by_number(message)
+    known, singular = _by_number(message), _singular_messages(message)
     found: dict[str, Any] = {}
+    messages: dict[int, Field] = {}  # the singular ones, by their numbers
     for field in fields(view, message, at):
         declared = known.get(field.number)
         if declared is None:
             continue
-        if not declared.repeated:
+        if field.number in singular:
+            join(messages, field, declared.wanted)
+        elif not declared.repeated:
             found[declared.name] = _value(declared, field, depth)
         elif declared.type in _NUMBERS or declared.type in schema.enums():
-            found.setdefault(declared.name, []).extend(field.integers(declared.wanted))
+            values = field.integers(declared.wanted)
+            is_long = declared.type in _LONG
+            found.setdefault(declared.name, []).extend(
+                values if is_long else (_cut(declared.type, value) for value in values)
+            )
         else:
             found.setdefault(declared.name, []).append(_value(declared, field, depth))
+    for number, field in messages.items():
+        declared = known[number]
+        found[declared.name] = _value(declared, field, depth)
     return found
 
 
@@ -128,9 +150,11 @@ def _value(declared: FieldType, field: Field, depth: int) -> Any:
     if kind == "string":
         return field.text(wanted)
     if kind in ("uint32", "uint64"):
-        return field.unsigned(wanted)
-    if kind in _NUMBERS or kind in schema.enums():
+        return _cut(kind, field.unsigned(wanted))
+    if kind in _LONG:
         return field.integer(wanted)
+    if kind in _NUMBERS or kind in schema.enums():
+        return _cut(kind, field.integer(wanted))
     if kind in _FLOATS:
         number = _FLOATS[kind]
         if not isinstance(field.value, memoryview) or len(field.value) != number.size:
@@ -142,3 +166,10 @@ def _value(declared: FieldType, field: Field, depth: int) -> Any:
     if kind == "bytes" or kind in _OPAQUE:
         return view
     return decode(kind, view, field.at, depth + 1)
+
+
+def _cut(kind: str, number: int) -> int:
+    """A number of this type, of which protobuf keeps the low 32 bits if it has no more; a varint may hold 64."""
+    if kind in _LONG:
+        return number
+    return number & 0xFFFFFFFF if kind == "uint32" else (number + (1 << 31) & 0xFFFFFFFF) - (1 << 31)

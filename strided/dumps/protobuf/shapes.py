@@ -8,7 +8,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from strided.dumps.protobuf.wire import MAX_DEPTH, Field, bytes_field, fields, integer_field, integers_field, merged
+from strided.dumps.protobuf.wire import (
+    MAX_DEPTH,
+    Field,
+    bytes_field,
+    fields,
+    integer_field,
+    integers_field,
+    join,
+    merged,
+)
 from strided.errors import DumpError, StridedError
 from strided.layout import UNBOUNDED, AnyShape, BufferShape, Layout, Shape, SplitConfig, Tile, TupleShape
 from strided.layout.element_types import element_type, element_type_of_number
@@ -194,15 +203,16 @@ def _read_split(outer: Field) -> SplitConfig:
 def read_program_shape(view: memoryview, at: int = 0) -> ProgramShape:
     """The parameters and the result of a ProgramShapeProto. DumpError for any other bytes."""
     parameters, names = [], []
-    result = None
+    results: dict[int, Field] = {}
     for field in fields(view, "ProgramShapeProto", at):
         match field.number:
             case 1:
                 parameters.append(read_shape(field.view("ProgramShapeProto.parameters"), field.at))
             case 2:
-                result = read_shape(field.view("ProgramShapeProto.result"), field.at)
+                join(results, field, "ProgramShapeProto.result")
             case 3:
                 names.append(field.text("ProgramShapeProto.parameter_names"))
+    result = next((read_shape(one.view("ProgramShapeProto.result"), one.at) for one in results.values()), None)
     return ProgramShape(tuple(parameters), result, tuple(names))
 
 

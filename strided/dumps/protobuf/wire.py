@@ -20,7 +20,7 @@ before it is accessed. Reading a message is one loop::
             dimensions += field.integers("TileProto.dimensions")
 
 If a singular field occurs twice, the last number or text wins, and messages merge: their payloads are concatenated
-(`merged`). That is up to the reader.
+(`join`, `merged`). That is up to the reader.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class Field(NamedTuple):
         """The payload of a bytes or message field, not copied: a memoryview or FileBytes."""
         if self.kind != BYTES:
             raise self._refuse(wanted, "a run of bytes")
-        return self.value
+        return memoryview(self.value) if isinstance(self.value, bytearray) else self.value
 
     def text(self, wanted: str) -> str:
         """The text of a string field; invalid UTF-8 is shown as ``\\xff``."""
@@ -196,6 +196,25 @@ def take(view: _V, position: int, size: int, wanted: str, at: int = 0) -> _V:
 def merged(payloads: list[_V]) -> _V | memoryview:
     """The payload of a singular message field, its occurrences merged."""
     return payloads[0] if len(payloads) == 1 else memoryview(b"".join(map(loaded, payloads)))
+
+
+def join(found: dict[int, Field], field: Field, wanted: str) -> None:
+    """Put a singular message field into `found` by its number; a later part of it goes behind the earlier ones.
+
+    As they come: a part takes no more memory than its bytes, though a hostile message may have very many.
+
+    >>> found = {}
+    >>> for field in fields(memoryview(bytes.fromhex("0a0101" "0a0102")), "Example"):
+    ...     join(found, field, "an example")
+    >>> bytes(found[1].view("an example")).hex()
+    '0102'
+    """
+    first = found.setdefault(field.number, field)
+    if first is field:
+        return
+    if not isinstance(first.value, bytearray):
+        first = found[field.number] = first._replace(value=bytearray(loaded(first.view(wanted))))
+    first.value.extend(loaded(field.view(wanted)))
 
 
 def signed(value: int) -> int:

@@ -12,6 +12,7 @@ from strided.dumps.literals.literal import Literal
 from strided.dumps.protobuf import textproto, wire
 from strided.dumps.protobuf.file_bytes import View, loaded
 from strided.dumps.protobuf.wire import BYTES, VARINT, Field
+from strided.dumps.source import BYTE_ORDER_MARK
 from strided.errors import DumpError
 
 SNAPSHOT = "HloSnapshot"
@@ -22,9 +23,10 @@ UNOPTIMIZED_TEXT = "HloUnoptimizedSnapshot text"
 
 FORMS = (SNAPSHOT, UNOPTIMIZED, DELIMITED, SNAPSHOT_TEXT, UNOPTIMIZED_TEXT)
 
-#: The first field of a text tells the messages apart.
+#: The first field of a text, perhaps behind a byte order mark, tells the messages apart.
 _TEXT = re.compile(
-    rb"(?:\s++|#[^\n]*+)*+(?:(?P<unoptimized>hlo_module|partitions|version)|hlo|arguments|result|execution_platform)"
+    rb"(?:\xef\xbb\xbf)?+(?:\s++|#[^\n]*+)*+"
+    rb"(?:(?P<unoptimized>hlo_module|partitions|version)|hlo|arguments|result|execution_platform)"
     rb"\s*+[:{<]"
 )
 #: Bytes in which that field is looked for, behind any comments.
@@ -140,7 +142,8 @@ def read_outline(view: View, form: str) -> Outline:
     """Where the parts of a snapshot lie. DumpError for bytes that are no snapshot of that form."""
     if form in (SNAPSHOT_TEXT, UNOPTIMIZED_TEXT):
         message = form.split()[0]
-        view = memoryview(textproto.encode(str(loaded(view), "utf-8", "surrogateescape"), message))
+        text = str(loaded(view), "utf-8", "surrogateescape").removeprefix(BYTE_ORDER_MARK)
+        view = memoryview(textproto.encode(text, message))
         outline = read_outline(view, message)
         outline.form = form
         return outline

@@ -35,6 +35,7 @@ from strided.dumps.source import (
     naming_in_dump_errors,
     open_view,
     refuse_truncated,
+    refuse_utf16,
 )
 from strided.errors import DumpError
 from strided.escape import visible
@@ -47,6 +48,9 @@ _CRASHED = "the run did not finish: XLA writes a snapshot before the run without
 _DONATED = "the run did not finish, or it did and XLA could not read its donated arguments again to write the result"
 _UNOPTIMIZED = "an unoptimized snapshot is written before the run and never holds results"
 _ABSENT = "the file holds no result"
+
+#: The field of a module that holds its name.
+_NAME = 1
 
 #: Values that a printed sequence shows.
 _SHOWN = 32
@@ -182,7 +186,7 @@ class Snapshot:
     @lazy
     def module_name(self) -> str:
         """The module's name; empty without a module."""
-        return self._module_field(1, "", lambda field: field.text("HloModuleProto.name"))
+        return self._module_field(_NAME, "", lambda field: field.text("HloModuleProto.name"))
 
     @lazy
     def module(self) -> Module | None:
@@ -213,19 +217,24 @@ class Snapshot:
     @property
     def _donates(self) -> bool:
         """Whether the module may write results into its parameters."""
-        return self._module_field(8, 0, lambda field: len(field.view("HloModuleProto.input_output_alias"))) > 0
+        wanted = "HloModuleProto.input_output_alias"
+        return self._module_field(8, 0, lambda field: len(field.view(wanted))) > 0
 
     def _module_field(self, number: int, missing: _T, read: Callable[[Field], _T]) -> _T:
+        """What `read` makes of a field of the module: of the last one if it is a text, of all parts of a message."""
         if self.module_proto is None:
             return missing
         self._check()
         try:
+            found: dict[int, Field] = {}
             for field in wire.fields(self.module_proto, "HloModuleProto"):
-                if field.number == number:
-                    missing = read(field)
+                if field.number == number == _NAME:
+                    found[number] = field
+                elif field.number == number:
+                    wire.join(found, field, "HloModuleProto's message")
+            return read(found[number]) if found else missing
         except DumpError as error:
             raise self._refuse_module(error) from error
-        return missing
 
     def _refuse_module(self, error: DumpError) -> DumpError:
         return self._refuse("the module", error, self._outline.modules[0].at)
@@ -386,6 +395,7 @@ def read_snapshot(
     with naming_in_dump_errors(path):
         guess = form or form_of(view)
         if guess is None:
+            refuse_utf16(loaded(view[:PROBE_BYTES]), path)
             raise _unknown(view)
         return Snapshot(path, read_outline(view, guess), view, max_bytes)
 
