@@ -119,7 +119,7 @@ class Indexing(ArrayBase):
         if 0 in shape:
             self._judge(key, value)
             return
-        values = self._cast(as_array(value), key, len(shape))
+        values = self._cast(as_array(value), key, shape)
         # NumPy assigns at most one axis of values to a mask of the whole array.
         if not broadcasts(values.shape, shape) or (is_mask and np.ndim(value) > 1):
             refuse(self.shape, _as_ndarrays(key), np.shape(value))
@@ -129,11 +129,12 @@ class Indexing(ArrayBase):
         """Set the elements that a mask of this array's shape chooses; False if that is left to other ways."""
         if mask.size < limits.current.loading_elements or np.ndim(value) > 1 or self._map.is_spread:
             return False
-        values = self._cast(as_array(value), key, 1)
+        count = int(np.count_nonzero(mask))
+        if np.ndim(value) and np.size(value) not in (1, count):
+            return False
+        values = self._cast(as_array(value), key, (count,))
         if values.shape == (1,):
             values = values.reshape(())
-        if values.ndim and values.size != np.count_nonzero(mask):
-            return False
         mask, values = (x.copy() if np.may_share_memory(x, self._memory.buffer) else x for x in (mask, values))
         fancy.scatter_masked(self, mask, values)
         return True
@@ -152,8 +153,11 @@ class Indexing(ArrayBase):
         one[0] = value
         self._scatter(np.array([offset]), one)
 
-    def _cast(self, value: Any, key: Any, ndim: int) -> Array:
-        """A value for a selection of `ndim` axes, cast to this array's type; leading axes of one entry dropped."""
+    def _cast(self, value: Any, key: Any, shape: tuple[int, ...]) -> Array:
+        """A value for a selection of a shape, cast to this array's type; leading axes of one entry dropped."""
+        ndim = len(shape)
+        if isinstance(value, (np.ndarray, ArrayBase)) and not _fits(value.shape, shape):
+            self._judge(key, value)  # NumPy refuses it without a cast, which may warn
         try:
             values = cast(value, self.dtype)
         except Exception:
@@ -201,7 +205,7 @@ class Indexing(ArrayBase):
             while len(source.map.shape) > self.ndim and source.map.shape[0] == 1:
                 source = source._replace(map=source.map.at(0, 0))
         else:
-            values = whole._cast(value, key, self.ndim)
+            values = whole._cast(value, key, self.shape)
             source = transfer.region_of_ndarray(values)
             if values.size == 1 and self.size > limits.current.small_elements:
                 pattern = transfer.pattern_of(values, self._memory.bits)
@@ -220,6 +224,12 @@ class Indexing(ArrayBase):
             return
         with packed_lock():
             _store(spread, target, pattern)
+
+
+def _fits(given: tuple[int, ...], shape: tuple[int, ...]) -> bool:
+    """Whether values of a shape broadcast to a selection of another one, leading axes of one entry dropped."""
+    lead = max(0, len(given) - len(shape))
+    return all(n == 1 for n in given[:lead]) and broadcasts(given[lead:], shape)
 
 
 def _store(source: transfer.Region, target: transfer.Region, pattern: int | None) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from strided.arrays import deferral, partners, ufuncs
-from strided.arrays.base import ArrayBase
+from strided.arrays.base import Array, ArrayBase
 
 
 class _Asked(np.ndarray[Any, Any]):
@@ -24,16 +24,24 @@ class _Asked(np.ndarray[Any, Any]):
         return np.power if "out" in kwargs else ufunc
 
 
+def _as_operand(array: ArrayBase) -> Array:
+    """An ndarray for an object that carries out an operator: the array's own memory, or a converted copy.
+
+    The copy is writeable, unlike that of ``np.asarray``: torch warns of memory that is not.
+    """
+    return np.asarray(array) if array.is_strided else array.to_numpy()
+
+
 def _forward(ufunc: np.ufunc, operation: Callable[[Any, Any], Any]) -> Any:
     """``a + x``."""
 
     def method(self: Operators, other: Any) -> Any:
         if isinstance(other, np.ndarray) and deferral.wants_ndarray(other):
-            return operation(np.asarray(self), other)  # a matrix multiplies in its own way on either side
+            return operation(_as_operand(self), other)  # a matrix multiplies in its own way on either side
         if deferral.opts_out(other):
             return NotImplemented
         if deferral.precedes(other):
-            return operation(np.asarray(self), other)
+            return operation(_as_operand(self), other)
         return self._applied(ufunc, other)
 
     return method
@@ -58,7 +66,7 @@ def _reflected(ufunc: np.ufunc, operation: Callable[[Any, Any], Any]) -> Any:
         if partners.introduce():
             return operation(other, self)  # now it knows our arrays
         if deferral.wants_ndarray(other) or hasattr(type(other), method.__name__.replace("__r", "__", 1)):
-            return operation(other, np.asarray(self))
+            return operation(other, _as_operand(self))
         return ufunc(other, self)
 
     return method

@@ -89,8 +89,11 @@ def stream(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str
         As NumPy does.
     """
     implementation = IMPLEMENTATIONS.get(function)
-    if implementation is None or not streams(args[0] if args else kwargs.get("a")):
+    first: Any = args[0] if args else kwargs.get("a")
+    if implementation is None or not streams(first):
         return NotImplemented
+    if function in _OF_NUMBERS and wide_sums.summed_as(first.dtype).kind in "iub":
+        return stream(_OF_NUMBERS[function], args, kwargs)
     try:
         bound = wide_sums.signature(function).bind(*args, **kwargs).arguments
     except TypeError:
@@ -268,6 +271,12 @@ def _count_of(call: ReductionCall, *, predicate: Callable[[Array], Array] | None
     return call.reduced(Reduction(start, partial(combined, ufunc=np.add)))[0]
 
 
+#: What NumPy calls in place of these where no element can be NaN: it warns in other words, and divides by zero.
+_OF_NUMBERS: dict[Callable[..., Any], Callable[..., Any]] = {
+    np.nanmean: np.mean,
+    np.nanvar: np.var,
+    np.nanstd: np.std,
+}
 _MOMENTS = {np.var, np.nanvar, np.std, np.nanstd}
 _SUMS = _MOMENTS | {np.sum, np.nansum, np.mean, np.nanmean}
 

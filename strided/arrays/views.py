@@ -109,7 +109,7 @@ class Views(ArrayBase):
         places = axis if isinstance(axis, (tuple, list)) else (axis,)
         wanted = set(normalize_axis_tuple(places, self.ndim + len(places)))
         key = tuple(None if k in wanted else slice(None) for k in range(self.ndim + len(places)))
-        return self[key]  # type: ignore[no-any-return]
+        return self[(*key, ...)]  # type: ignore[no-any-return]  # of no axes at all, a view and not the element
 
     def broadcast_to(self, shape: Any) -> Self:
         """The read-only view broadcast to a shape."""

@@ -510,3 +510,24 @@ def test_a_variance_block_by_block_warns_as_numpy_does(
         told.append((sorted({str(warning.message) for warning in caught}), found))
     assert told[1][0] == told[0][0]
     np.testing.assert_allclose(told[1][1], told[0][1], rtol=1e-5)
+
+
+@pytest.mark.usefixtures("either_way")
+@pytest.mark.parametrize("name", ["nanmean", "nanvar", "nanstd"])
+@pytest.mark.parametrize("element_type", ["s32", "pred", "u8", "s4"])
+@pytest.mark.parametrize("options", [{}, {"axis": 0}, {"axis": 1, "keepdims": True}, {"where": np.False_}])
+def test_integers_are_never_nan(name: str, element_type: str, options: dict[str, Any]) -> None:
+    """NumPy takes the mean and variance of all: of too few elements it divides by zero, and warns in other words."""
+    values = np.arange(35).reshape(7, 5) % 2
+    a = sd.LayoutArray.from_numpy(values, "{0,1:T(2,2)}", element_type=element_type)
+    x = values.astype(np.int8 if element_type == "s4" else a.dtype)
+    for ddof in [{}] if name == "nanmean" else [{"ddof": 0}, {"ddof": 7}, {"ddof": 100}]:
+        found = []
+        for array in (a, x):
+            with warnings.catch_warnings(record=True) as seen:
+                warnings.simplefilter("always")
+                found.append(getattr(np, name)(array, **options, **ddof))
+            found.append({str(w.message).replace(" scalar ", " ") for w in seen})
+        assert found[1] == found[3]
+        np.testing.assert_allclose(found[0], found[2])
+        assert found[0].dtype == found[2].dtype

@@ -551,3 +551,14 @@ def test_axes_are_rearranged() -> None:
         np.testing.assert_array_equal(a.rearranged(operation), operation(values))
     assert sd.LayoutArray(b"", "f32[0,3]").rearranged(np.flip).shape == (0, 3)
     assert sd.LayoutArray(bytes(4), "f32[]").rearranged(np.atleast_2d).shape == (1, 1)
+
+
+@pytest.mark.parametrize("layout", ["f32[]{:T(128)}", "s4[]{:E(4)}"])
+def test_no_new_axes_of_a_0d_array(layout: str) -> None:
+    """It was the element, a scalar: NumPy gives a view."""
+    a = sd.LayoutArray(bytearray(sd.parse_shape(layout).byte_size), layout)
+    for found in (np.expand_dims(a, ()), a.expand_dims(())):
+        assert (type(found), found.shape) == (sd.LayoutArray, ())
+        found[...] = 3
+        assert a[()] == 3
+        a[...] = 0

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import itertools
+import operator
 import pickle
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,6 +19,7 @@ from numpy.lib.stride_tricks import as_strided, sliding_window_view
 
 import strided as sd
 from strided.arrays import base
+from strided.runtime import limits
 from strided.transfer import copy as transfer
 from tests.cases import ARRAY_TYPES, Case, some_values
 from tests.checks import encoded, outcome, same_outcome, same_values, shape_of
@@ -600,3 +603,25 @@ def test_one_value_is_stored_and_not_copied(
     values = sd.LayoutArray(raw, shape, bitorder=bitorder).to_numpy()
     values[key] = 1
     same_values(a, values)
+
+
+@pytest.mark.parametrize(
+    "key",
+    [0, (slice(None), 1), [0, 2], np.array([True, False, True]), np.ones((3, 4), np.bool_), (..., [[0, 1]])],
+    ids=["a row", "a column", "index array", "mask", "full mask", "two axes"],
+)
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("threshold", [0, 1 << 16])
+def test_what_is_refused_by_its_shape_is_not_cast(layout: str, key: Any, threshold: int) -> None:
+    """Casts warned before the error."""
+    given = [np.full(7, 1j), np.full((2, 3, 4), np.inf + 1j), array("{0}", np.full(7, 1j))]
+    x = VALUES.astype(np.int16)
+    a = array(layout, x)
+    with warnings.catch_warnings(record=True) as seen, limits.replaced(loading_elements=threshold):
+        warnings.simplefilter("always")
+        for values in given:
+            same_outcome(
+                lambda v=values: operator.setitem(a, key, v), lambda v=values: operator.setitem(x, key, np.asarray(v))
+            )
+    same_values(a, x)
+    assert not seen

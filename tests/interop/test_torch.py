@@ -185,6 +185,19 @@ def test_tensors_come_in() -> None:
     assert sd.LayoutArray.from_numpy(tensor, "{0,1:T(2,2)}").tolist() == tensor.tolist()
 
 
+@pytest.mark.filterwarnings("error::UserWarning")
+def test_operators_beside_a_tensor_do_not_warn() -> None:
+    """torch got the read-only copy of ``np.asarray``, and warned that writing to it is undefined."""
+    a, tensor = example("f32", "{1,0:T(2,2)(2,1)}"), torch.ones(3)
+    assert not a.is_strided
+    always = torch.is_warn_always_enabled()
+    torch.set_warn_always(True)  # else it warns once in a process
+    try:
+        assert (a[:, :3] == tensor).tolist() == (a.to_numpy()[:, :3] == 1).tolist()
+    finally:
+        torch.set_warn_always(always)
+
+
 def test_only_arrays_in_a_layout() -> None:
     with pytest.raises(TypeError, match=r"not ndarray; torch\.as_tensor takes the others"):
         to_torch(np.zeros(3))
