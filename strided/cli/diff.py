@@ -8,7 +8,7 @@ import json
 import math
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import click
@@ -16,7 +16,9 @@ import click
 import strided
 from strided.cli.operands import (
     STANDARD,
+    Opened,
     Reading,
+    holds_names,
     is_dump_folder,
     mapped,
     of_known_type,
@@ -40,7 +42,7 @@ from strided.cli.options import (
     width,
 )
 from strided.cli.pictures import check_picture, svg, write_svg
-from strided.diagnosis.difference import Difference, DumpDifference, diff_dumps
+from strided.diagnosis.difference import ArraysDifference, Difference, DumpDifference, diff_arrays, diff_dumps
 from strided.dumps.directory.dump import Dump
 from strided.escape import visible
 from strided.io.containers import split_name
@@ -79,20 +81,25 @@ def diff(
     allow_excess: bool,
     kind: str | None,
 ) -> None:
-    """Show where two arrays differ, or two dump folders.
+    """Show where two arrays differ, or two files of arrays, or two dump folders.
 
-    A and B are arrays, each a FILE as below, or both dump folders. The exit code is 0 if they are equal, 1 if not.
+    A and B are arrays, each a FILE as below; or both files of several arrays, which are compared by name; or both dump
+    folders. The exit code is 0 if they are equal, 1 if not.
     """
     check_picture(picture, operands, as_json=as_json)
     check_tolerance(rtol, atol, ulp)
     options: dict[str, Any] = {"rtol": rtol, "atol": atol, "max_ulp": ulp, "equal_nan": not strict_nan, "limit": top}
-    found: Difference | DumpDifference
+    found: Difference | ArraysDifference | DumpDifference
     with contextlib.ExitStack() as stack:
-        a, b = pair_of(operands, Reading(offset, bitorder, kind, allow_excess, stack))
+        reading = Reading(offset, bitorder, kind, allow_excess, stack)
+        pair: Sequence[Any] = _by_name(operands, reading) or pair_of(operands, reading)
+        a, b = pair
+        if picture is not None and isinstance(a, (Dump, _ByName)):
+            raise click.UsageError(f"--svg draws one array: name it, as in {operands[0]}:NAME")
         if isinstance(a, Dump):
-            if picture is not None:
-                raise click.UsageError("--svg draws one array: name it, as in DUMP:NAME")
             found = diff_dumps(a, b, **options)
+        elif isinstance(a, _ByName):
+            found = dataclasses.replace(diff_arrays(a, b, **options), a=operands[0], b=operands[1])
         else:
             with progress(math.prod(getattr(a, "shape", ())), "comparing") as advance:
                 found = strided.diff(a, b, **options, progress=advance)
@@ -107,6 +114,34 @@ def diff(
     if not found.equal:
         sys.stdout.flush()
         sys.exit(1)
+
+
+class _ByName(Mapping[str, Any]):
+    """The arrays of a source by name, each mapped when it is asked for."""
+
+    def __init__(self, opened: Opened) -> None:
+        self._opened = opened
+
+    def __getitem__(self, name: str) -> Any:
+        found = self._opened.arrays[name]
+        return of_known_type(mapped(found), f"{self._opened.path}:{name}") if hasattr(found, "dtype") else found
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._opened.arrays
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._opened.arrays)
+
+    def __len__(self) -> int:
+        return len(self._opened.arrays)
+
+
+def _by_name(operands: Sequence[str], reading: Reading) -> list[_ByName] | None:
+    """The arrays that both operands hold by name; None if either holds none, or each a single one."""
+    if len(operands) != 2 or not all(map(holds_names, operands)):
+        return None
+    found = [_ByName(reading.opened(each, None)) for each in operands]
+    return None if all(len(each) == 1 for each in found) else found
 
 
 def pair_of(operands: Sequence[str], reading: Reading) -> list[Any]:

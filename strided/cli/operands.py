@@ -64,6 +64,19 @@ def is_dump_folder(path: str) -> bool:
     return os.path.isdir(path) and not is_zarr(path)
 
 
+def holds_names(source: str) -> bool:
+    """Whether a source holds arrays by name, and is given without one: an archive, a store, a snapshot."""
+    if os.path.isdir(source):
+        return is_zarr(source)
+    if not os.path.isfile(source):  # standard input, a pipe, a name in a file, nothing
+        return False
+    with open(source, "rb") as file:
+        if (container := open_container(file, source)) is not None:
+            with container:
+                return True
+        return _kind_of_dump(file, Path(source)) == "snapshot"
+
+
 def mapped(array: Any) -> Any:
     """The array with its padding, if it is one in a file."""
     return array.mapped() if isinstance(array, (file_array.FileArray, ZarrArray)) else array

@@ -192,7 +192,7 @@ def test_a_mapped_value_that_is_cut_while_it_is_compared_leaves_the_others(
     def refuse(*_: object) -> None:
         raise sd.BufferSizeError("a mapped file was truncated")
 
-    monkeypatch.setattr("strided.diagnosis.difference.dumps.compared", refuse)
+    monkeypatch.setattr("strided.diagnosis.difference.named.compared", refuse)
     found = diff_dumps(*map(sd.open_dump, folders))
     assert {value.problem for value in found.values} == {"a mapped file was truncated"}
 

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, SupportsIndex
+from typing import SupportsIndex
 
-from strided.arrays.layout_array import LayoutArray
-from strided.diagnosis.difference.compare import compared
-from strided.diagnosis.difference.dump_result import DumpDifference, ValueDifference
 from strided.diagnosis.difference.modules import how_modules_differ
-from strided.diagnosis.difference.operands import operand_of
-from strided.diagnosis.difference.result import Difference
+from strided.diagnosis.difference.named import differences_of
+from strided.diagnosis.difference.named_result import DumpDifference, ValueDifference
 from strided.diagnosis.difference.values import Tolerance
 from strided.dumps.directory.dump import Dump
 from strided.dumps.directory.programs import Program
@@ -82,7 +79,9 @@ def diff_dumps(
             if value in pair[1].arrays:
                 if progress is not None:
                     progress(f"{name}/{value}")
-                values += _compared(f"{name}/{value}", value, instruction, pair, tolerance, limit)
+                files = _file_of(pair[0], value), _file_of(pair[1], value)
+                sides = pair[0].arrays, pair[1].arrays
+                values += differences_of(f"{name}/{value}", sides, value, tolerance, limit, instruction, files)
     unread = [
         f"{letter}: {name}: {problem}"
         for letter, programs in (("a", first), ("b", second))
@@ -124,50 +123,6 @@ def _in_order(program: Program) -> dict[str, str]:
         names[name] = known.get(name.rpartition("/")[2], "")
     last = len(place)
     return dict(sorted(names.items(), key=lambda item: (item[0].rpartition("/")[0], place.get(item[1], last))))
-
-
-def _compared(
-    name: str,
-    value: str,
-    instruction: str,
-    programs: tuple[Program, Program],
-    tolerance: Tolerance,
-    limit: SupportsIndex,
-) -> Iterator[ValueDifference]:
-    """The differences of one value: of each of its arrays, if it is a tuple."""
-    files = _file_of(programs[0], value), _file_of(programs[1], value)
-    try:
-        arrays = [dict(_flat(name, program.arrays[value])) for program in programs]
-    except (DumpError, OSError) as error:
-        yield ValueDifference(name, instruction, None, str(error), files)
-        return
-    for part in arrays[0] | arrays[1]:
-        if part not in arrays[0] or part not in arrays[1]:
-            yield ValueDifference(part, instruction, None, f"only in {'a' if part in arrays[0] else 'b'}", files)
-        elif (found := _difference_or_why(arrays[0][part], arrays[1][part], tolerance, limit)) is not None:
-            problem = found if isinstance(found, str) else ""
-            yield ValueDifference(part, instruction, None if isinstance(found, str) else found, problem, files)
-
-
-def _difference_or_why(x: Any, y: Any, tolerance: Tolerance, limit: SupportsIndex) -> Difference | str | None:
-    """The difference of two values, or why they cannot be compared; None for two tokens, which hold nothing."""
-    if not (isinstance(x, LayoutArray) and isinstance(y, LayoutArray)):
-        return None if type(x) is type(y) else f"{type(x).__name__} in a, {type(y).__name__} in b"
-    if x.shape != y.shape:
-        return f"{x.spec} in a, {y.spec} in b"
-    try:
-        return compared(operand_of(x, "a"), operand_of(y, "b"), tolerance, limit)
-    except (StridedError, OSError) as error:  # a file that is gone or shorter by now
-        return str(error)
-
-
-def _flat(name: str, value: Any) -> Iterator[tuple[str, Any]]:
-    """The arrays of a value by name; those of a tuple by their places in it."""
-    if isinstance(value, tuple):
-        for k, each in enumerate(value):
-            yield from _flat(f"{name}[{k}]", each)
-    else:
-        yield name, value
 
 
 def _file_of(program: Program, value: str) -> Path:

@@ -1,0 +1,115 @@
+"""`diff_arrays`: which of the arrays that two mappings have by name differ, and where?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, SupportsIndex
+
+from strided.arrays.layout_array import LayoutArray
+from strided.diagnosis.difference.compare import compared
+from strided.diagnosis.difference.named_result import ArraysDifference, ValueDifference
+from strided.diagnosis.difference.operands import operand_of
+from strided.diagnosis.difference.result import Difference
+from strided.diagnosis.difference.values import Tolerance
+from strided.errors import StridedError
+
+
+def diff_arrays(
+    a: Mapping[str, Any],
+    b: Mapping[str, Any],
+    *,
+    rtol: float = 0,
+    atol: float = 0,
+    max_ulp: int | None = None,
+    equal_nan: bool = True,
+    limit: SupportsIndex = 10,
+    progress: Callable[[str], object] | None = None,
+) -> ArraysDifference:
+    """Which of the arrays that both of two mappings have, such as the weights of two checkpoints, differ, and where.
+
+    Parameters
+    ----------
+    a, b : mapping of str to array
+        Arrays as `strided.diff` takes them, read when they are compared; tuples of such are compared part by part.
+    rtol, atol, max_ulp, equal_nan, limit
+        As for `strided.diff`.
+    progress : callable, optional
+        Called with the name of each array before it is compared.
+
+    Raises
+    ------
+    TypeError
+        No mapping.
+    ValueError
+        A negative tolerance.
+
+    Examples
+    --------
+    >>> old = {"w": np.zeros((2, 3)), "b": np.zeros(3), "step": np.int32(7)}
+    >>> found = diff_arrays(old, {"w": np.eye(2, 3), "b": np.zeros(3)})
+    >>> found.equal, [(value.name, value.equal) for value in found.values], found.only_in_a
+    (False, [('w', False), ('b', True)], ('step',))
+    >>> found.first.difference.count
+    2
+    """
+    for letter, given in (("a", a), ("b", b)):
+        if not isinstance(given, Mapping):
+            raise TypeError(f"{letter} is no mapping of names to arrays but a {type(given).__name__}")
+    tolerance = Tolerance(rtol, atol, max_ulp, equal_nan)
+    values: list[ValueDifference] = []
+    for name in a:
+        if name in b:
+            if progress is not None:
+                progress(name)
+            values += differences_of(name, (a, b), name, tolerance, limit)
+    only_in_a, only_in_b = ([name for name in one if name not in other] for one, other in ((a, b), (b, a)))
+    return ArraysDifference("a", "b", tuple(values), tuple(only_in_a), tuple(only_in_b))
+
+
+def differences_of(
+    name: str,
+    sides: tuple[Mapping[str, Any], Mapping[str, Any]],
+    key: str,
+    tolerance: Tolerance,
+    limit: SupportsIndex,
+    instruction: str = "",
+    files: tuple[Path, ...] = (),
+) -> Iterator[ValueDifference]:
+    """The differences of a value that both sides have: of each of its arrays, if it is a tuple; none of tokens."""
+    try:
+        first, second = (dict(_flat(name, side[key])) for side in sides)
+    except (StridedError, OSError) as error:
+        yield ValueDifference(name, instruction, None, str(error), files)
+        return
+    for part in first | second:
+        if part not in first or part not in second:
+            yield ValueDifference(part, instruction, None, f"only in {'a' if part in first else 'b'}", files)
+        elif (found := _difference_or_why(first[part], second[part], tolerance, limit)) is not None:
+            problem = found if isinstance(found, str) else ""
+            yield ValueDifference(part, instruction, None if isinstance(found, str) else found, problem, files)
+
+
+def _flat(name: str, value: Any) -> Iterator[tuple[str, Any]]:
+    """The arrays of a value by name; those of a tuple by their places in it."""
+    if isinstance(value, tuple):
+        for k, each in enumerate(value):
+            yield from _flat(f"{name}[{k}]", each)
+    else:
+        yield name, value
+
+
+def _difference_or_why(x: Any, y: Any, tolerance: Tolerance, limit: SupportsIndex) -> Difference | str | None:
+    """The difference of two values, or why they cannot be compared; None for two tokens, which hold nothing."""
+    if not (hasattr(x, "shape") and hasattr(y, "shape")):
+        return None if type(x) is type(y) else f"{type(x).__name__} in a, {type(y).__name__} in b"
+    if x.shape != y.shape:
+        return f"{_described(x)} in a, {_described(y)} in b"
+    try:
+        return compared(operand_of(x, "a"), operand_of(y, "b"), tolerance, limit)
+    except (StridedError, OSError) as error:  # a type that XLA lacks, a file that is gone or shorter by now
+        return str(error)
+
+
+def _described(array: Any) -> str:
+    return str(array.spec) if isinstance(array, LayoutArray) else f"{array.dtype}{list(array.shape)}"

@@ -1,0 +1,245 @@
+"""Where arrays of two files, or of two runs, differ, as values that print themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, SupportsIndex
+
+from strided.diagnosis.difference.result import Difference
+from strided.escape import visible
+from strided.pictures.html import Section, card, preformatted
+from strided.runtime.argument_checks import whole
+from strided.wording import counted, wrapped
+
+#: Names, snapshots and values that a report shows.
+_SHOWN = 20
+
+
+@dataclass(frozen=True, eq=False)
+class ValueDifference:
+    """One array that both sides have; of two runs, one argument or result.
+
+    Attributes
+    ----------
+    name : str
+        As in the mapping, or in the dump: ``"jit_f/run0/argument1"``.
+    instruction : str
+        The instruction of the first run's module that has this value; empty if unknown, or not of a run.
+    difference : Difference or None
+        None if the values cannot be compared.
+    problem : str
+        Why not.
+    files : tuple of Path
+        The snapshot of each run; empty if not of a run.
+    """
+
+    name: str
+    instruction: str
+    difference: Difference | None
+    problem: str
+    files: tuple[Path, ...]
+
+    @property
+    def equal(self) -> bool:
+        """Whether all elements are."""
+        return self.difference is not None and self.difference.equal
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything, of types that JSON has."""
+        return {
+            "name": self.name,
+            "instruction": self.instruction,
+            "equal": self.equal,
+            "difference": None if self.difference is None else self.difference.to_dict(),
+            "problem": self.problem,
+            "files": list(map(str, self.files)),
+        }
+
+
+class _Report:
+    """What reports on arrays by name have in common: which differ, in words, and the first of these with its map."""
+
+    a: str | Path
+    b: str | Path
+    values: tuple[ValueDifference, ...]
+    only_in_a: tuple[str, ...]
+    only_in_b: tuple[str, ...]
+
+    @property
+    def first(self) -> ValueDifference | None:
+        """The first value that differs, or cannot be compared, of those that both sides have."""
+        return next((value for value in self.values if not value.equal), None)
+
+    @property
+    def _count(self) -> str:
+        raise NotImplementedError
+
+    def _lines(self) -> Iterator[str]:
+        raise NotImplementedError
+
+    def text(self, width: SupportsIndex = 80) -> str:
+        """The report, at most `width` columns wide; what differs first is shown with its map."""
+        width = whole(width, "width")
+        lines = []
+        for line in self._lines():
+            lines += wrapped(visible(line), width)
+        if self.first is not None and self.first.difference is not None:
+            lines += ["", self.first.difference.text(width)]
+        return "\n".join(lines)
+
+    def __str__(self) -> str:
+        return self.text()
+
+    def __repr__(self) -> str:
+        first = "" if self.first is None else f", first {self.first.name}"
+        return visible(f"<{type(self).__name__} of {self.a} and {self.b}: {self._count}{first}>")
+
+    def _repr_html_(self) -> str:
+        sections = [Section("what differs", preformatted("\n".join(self._lines())), is_open=True)]
+        if self.first is not None and self.first.difference is not None:
+            sections.append(Section(f"first to differ: {_named(self.first)}", self.first.difference._repr_html_()))
+        return card(type(self).__name__, f"{self.a} {self.b}", (), sections)
+
+    def _dict(self) -> dict[str, Any]:
+        return {
+            "first": None if self.first is None else self.first.name,
+            "values": [value.to_dict() for value in self.values],
+            "only_in_a": list(self.only_in_a),
+            "only_in_b": list(self.only_in_b),
+        }
+
+    def _lines_on_sides(self) -> Iterator[str]:
+        for letter, names in (("a", self.only_in_a), ("b", self.only_in_b)):
+            if names:
+                more = f", ... {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+                yield f"only in {letter}: {', '.join(names[:_SHOWN])}{more}"
+
+    def _lines_on_values(self) -> Iterator[str]:
+        differing = [value for value in self.values if not value.equal]
+        for value in differing[:_SHOWN]:
+            found = value.difference
+            how = value.problem if found is None else found.share_in_words
+            yield f"  {_named(value)}: {how}"
+        if len(differing) > _SHOWN:
+            yield f"  ... {len(differing) - _SHOWN} more"
+        if self.first is not None:
+            yield f"first to differ: {_named(self.first)}"
+            for letter, file in zip("ab", self.first.files, strict=False):
+                yield f"  {letter}: {file}"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ArraysDifference(_Report):
+    """Which of the arrays that two mappings have by name differ.
+
+    Attributes
+    ----------
+    a, b : str
+        What reports call them.
+    values : tuple of ValueDifference
+        The arrays that both have, in the order of the first.
+    only_in_a, only_in_b : tuple of str
+        Names that one alone has.
+    """
+
+    a: str
+    b: str
+    values: tuple[ValueDifference, ...]
+    only_in_a: tuple[str, ...]
+    only_in_b: tuple[str, ...]
+
+    @property
+    def equal(self) -> bool:
+        """Whether both have the same names, and all arrays are equal."""
+        return all(value.equal for value in self.values) and not self.only_in_a + self.only_in_b
+
+    @property
+    def _count(self) -> str:
+        return f"{sum(not value.equal for value in self.values)} of {len(self.values):,} arrays differ"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything, of types that JSON has."""
+        return {"a": self.a, "b": self.b, "equal": self.equal, **self._dict()}
+
+    def _lines(self) -> Iterator[str]:
+        yield f"a: {self.a}"
+        yield f"b: {self.b}"
+        yield from self._lines_on_sides()
+        yield self._count if self.values else "no name is in both"
+        yield from self._lines_on_values()
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class DumpDifference(_Report):
+    """Where two dump folders differ.
+
+    Attributes
+    ----------
+    a, b : Path
+        The folders.
+    modules : mapping of str to str
+        By program how the modules differ; empty text if they do not.
+    values : tuple of ValueDifference
+        The arguments and results that both runs have, in the order in which they are computed: `first` is of the first
+        instruction that differs.
+    only_in_a, only_in_b : tuple of str
+        Programs and values that one folder alone has.
+    unread : tuple of str
+        The snapshots that cannot be read, so that their values are not compared: folder, program, file and why.
+    """
+
+    a: Path
+    b: Path
+    modules: Mapping[str, str]
+    values: tuple[ValueDifference, ...]
+    only_in_a: tuple[str, ...]
+    only_in_b: tuple[str, ...]
+    unread: tuple[str, ...] = ()
+
+    @property
+    def equal(self) -> bool:
+        """Whether both folders hold the same modules and values, and all of them can be read."""
+        return (
+            not any(self.modules.values())
+            and all(v.equal for v in self.values)
+            and not self.only_in_a + self.only_in_b + self.unread
+        )
+
+    @property
+    def _count(self) -> str:
+        differing = sum(not value.equal for value in self.values)
+        unread = f", {counted(len(self.unread), 'snapshot')} cannot be read" if self.unread else ""
+        return f"{differing} of {len(self.values)} arguments and results differ{unread}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything, of types that JSON has."""
+        return {
+            "a": str(self.a),
+            "b": str(self.b),
+            "equal": self.equal,
+            "modules": dict(self.modules),
+            **self._dict(),
+            "unread": list(self.unread),
+        }
+
+    def _lines(self) -> Iterator[str]:
+        yield f"a: {self.a}"
+        yield f"b: {self.b}"
+        for program, how in self.modules.items():
+            yield f"{program}: the modules {how or 'are equal'}"
+        yield from self._lines_on_sides()
+        for problem in self.unread[:_SHOWN]:
+            yield f"cannot be read: {problem}"
+        if len(self.unread) > _SHOWN:
+            yield f"... {len(self.unread) - _SHOWN} more cannot be read"
+        if not self.values and not self.unread:
+            yield "no value is in both folders: run the program with --xla_dump_hlo_snapshots"
+        if self.values or self.unread:
+            yield self._count
+        yield from self._lines_on_values()
+
+
+def _named(value: ValueDifference) -> str:
+    return f"{value.name} ({value.instruction})" if value.instruction else value.name
