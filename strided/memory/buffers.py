@@ -1,7 +1,8 @@
 """The values that a report on memory is made of. They hold no reader: each reader fills them.
 
-A *buffer* is a slot: bytes at one offset of one allocation, which one value after another may use. Its shape and its
-size without padding are those of its largest value.
+A *buffer* is a slot: bytes at one offset of one allocation, which one value after another may use. Its name, its shape
+and its sizes are those of the largest value that it holds at the peak; where that is not known, or there is none, of
+the largest of all.
 """
 
 from __future__ import annotations
@@ -142,7 +143,7 @@ class Buffer:
     kind : str
         "argument", "result", "constant" or "temporary"; empty if the source does not tell.
     shape : Shape, TupleShape or None
-        Of its largest value, with the layout; None if nothing is said of it.
+        With the layout; None if nothing is said of it.
     shapes : tuple of shapes
         All that explain its size: several where the source prints no layouts. The first is `shape`.
     bytes, unpadded_bytes : int
@@ -154,11 +155,11 @@ class Buffer:
     live : LiveRange or None
     is_at_peak : bool
         Whether it is held at the peak, as far as is known.
+    is_donated : bool
+        Whether a result takes the memory of this argument: then a cure is one for both.
     source : Source
     cures : tuple of Cure
         Those that save most come first.
-    other_at_peak : tuple of int, or None
-        Bytes with and without padding of the value that is held at the peak, if it is another one than the largest.
     """
 
     name: str
@@ -171,9 +172,9 @@ class Buffer:
     is_explained: bool = True
     live: LiveRange | None = None
     is_at_peak: bool = True
+    is_donated: bool = False
     source: Source = Source()
     cures: tuple[Cure, ...] = ()
-    other_at_peak: tuple[int, int] | None = None
 
     @property
     def expansion(self) -> float:
@@ -193,15 +194,9 @@ class Buffer:
         return self.shape if has_tiles(self.shape) else None
 
     @property
-    def bytes_at_peak(self) -> tuple[int, int]:
-        """Bytes with and without padding of the value that is held at the peak, if the buffer is in use there."""
-        return self.other_at_peak or (self.bytes, self.unpadded_bytes)
-
-    @property
     def wasted_bytes(self) -> int:
         """Bytes of padding at the program's peak."""
-        size, unpadded = self.bytes_at_peak
-        return size - unpadded if self.is_at_peak else 0
+        return self.padding_bytes if self.is_at_peak else 0
 
     def __str__(self) -> str:
         about = "about " if self.is_rounded else ""
@@ -224,6 +219,7 @@ class Buffer:
             "is_explained": self.is_explained,
             "live": None if self.live is None else list(self.live),
             "is_at_peak": self.is_at_peak,
+            "is_donated": self.is_donated,
             "source": self.source.to_dict(),
             "cures": [cure.to_dict() for cure in self.cures],
         }

@@ -20,7 +20,8 @@ from strided.memory.buffers import Buffer, Cure, has_tiles
 from strided.memory.report import MemoryReport
 from strided.tpu.default_layout import COLUMNS, default_layout
 
-#: Buffers that take less than this share of the peak get no cures, and no more buffers than this.
+#: Buffers that take less than this share of the peak get no cures, and no more buffers than this. Less padding than
+#: that is none: on TPU every scalar has some.
 _LEAST_SHARE, _MOST_BUFFERS = 1 / 1000, 100
 #: Arrays of higher ranks have too many ways to merge dimensions.
 _MAX_RANK = 7
@@ -37,11 +38,15 @@ class Candidate(NamedTuple):
 
 
 def with_cures(report: MemoryReport, generation: str) -> MemoryReport:
-    """The report with cures for its buffers, in the order of what they waste at the peak."""
-    largest = sorted(report.buffers, key=lambda b: (-b.wasted_bytes, -b.is_at_peak, -b.bytes, b.name))
+    """The report with cures for its buffers: those that waste most at the peak come first, then the largest there."""
+    least = report.peak_bytes * _LEAST_SHARE
+
+    def place(b: Buffer) -> tuple[int, bool, int, str]:
+        return (-b.wasted_bytes if b.wasted_bytes > least else 0, not b.is_at_peak, -b.bytes, b.name)
+
+    largest = sorted(report.buffers, key=place)
     if report.space:  # the rule is about main memory
         return replace(report, buffers=tuple(largest))
-    least = report.peak_bytes * _LEAST_SHARE
     treated = 0
     for n, buffer in enumerate(largest):
         if buffer.is_at_peak and buffer.bytes > least and treated < _MOST_BUFFERS:
@@ -56,7 +61,7 @@ def cures_of(buffer: Buffer, generation: str) -> tuple[Cure, ...]:
     if shape is None:
         return ()
     found: dict[str, Cure] = {}
-    for candidate in candidates(shape, buffer.kind, generation):
+    for candidate in candidates(shape, _ends(buffer), generation):
         saved = buffer.bytes - candidate.after.byte_size
         best = found.get(candidate.kind)
         if saved > 0 and (best is None or saved > best.saved_bytes):
@@ -72,13 +77,21 @@ def cures_of(buffer: Buffer, generation: str) -> tuple[Cure, ...]:
     return tuple(sorted(found.values(), key=lambda cure: -cure.saved_bytes))
 
 
+def _ends(buffer: Buffer) -> tuple[str, ...]:
+    """The ends of a program at which a buffer is given to it or by it, as `jit` and `vmap` call them; both, if donated.
+
+    A result in other dimensions or another layout than the argument cannot take its memory.
+    """
+    return ("in",) * (buffer.kind == "argument") + ("out",) * (buffer.kind == "result" or buffer.is_donated)
+
+
 @lru_cache(maxsize=1024)
-def candidates(shape: Shape, kind: str, generation: str) -> tuple[Candidate, ...]:
+def candidates(shape: Shape, ends: tuple[str, ...], generation: str) -> tuple[Candidate, ...]:
     """Other shapes for the same values, in the compiler's layouts, with the smaller change first of equal ones."""
     if not 1 <= shape.rank <= _MAX_RANK or 0 in shape.dimensions:
         return ()
     proposed = itertools.chain(
-        _reorders(shape, kind, generation), _merges(shape), _splits(shape), _pads(shape), _narrowings(shape, generation)
+        _reorders(shape, ends, generation), _merges(shape), _splits(shape), _pads(shape), _narrowings(shape, generation)
     )
     found = []
     for name, after, jax in proposed:
@@ -96,7 +109,7 @@ def _with_dimensions(shape: Shape, dimensions: Sequence[int]) -> Shape:
     return Shape(shape.element_type, tuple(dimensions))
 
 
-def _reorders(shape: Shape, kind: str, generation: str) -> Iterator[Candidate]:
+def _reorders(shape: Shape, ends: Sequence[str], generation: str) -> Iterator[Candidate]:
     """The same values in the order that takes least."""
     try:
         default = default_layout(shape, generation)
@@ -106,10 +119,10 @@ def _reorders(shape: Shape, kind: str, generation: str) -> Iterator[Candidate]:
     if shape.rank < 2 or default.minor_to_major == shape.layout.minor_to_major:
         return
     order = default.minor_to_major[::-1]
-    if kind in ("argument", "result"):
-        place = "in" if kind == "argument" else "out"
+    if ends:
         layout = f"Format(Layout(major_to_minor={order}), sharding)"
-        yield Candidate("layout", shape.with_layout(default), f"jax.jit(f, {place}_shardings={layout})")
+        asked = ", ".join(f"{end}_shardings={layout}" for end in ends)
+        yield Candidate("layout", shape.with_layout(default), f"jax.jit(f, {asked})")
     after = _with_dimensions(shape, [shape.dimensions[d] for d in order])
     rows, columns = (shape.dimensions[d] for d in shape.layout.minor_to_major[1::-1])
     if order != tuple(range(shape.rank)):  # else the program's order is best, and the layout alone another
@@ -119,7 +132,8 @@ def _reorders(shape: Shape, kind: str, generation: str) -> Iterator[Candidate]:
     if shape.rank > 2 and not is_last and rows * columns <= 8 * COLUMNS and shape.dimensions[batch] > columns:
         others = (*shape.dimensions[:batch], *shape.dimensions[batch + 1 :])
         after = _with_dimensions(shape, (*others, shape.dimensions[batch]))
-        yield Candidate("vectorize", after, f"jax.vmap(f, in_axes={batch}, out_axes=-1)(x)  # the batch comes last")
+        axes = ", ".join(f"{end}_axes=-1" for end in ends) or f"in_axes={batch}, out_axes=-1"
+        yield Candidate("vectorize", after, f"jax.vmap(f, {axes})(x)  # the batch comes last")
 
 
 def _merges(shape: Shape) -> Iterator[Candidate]:

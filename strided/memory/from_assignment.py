@@ -35,10 +35,6 @@ class _Held(NamedTuple):
     ranges: tuple[LiveRange | None, ...]
     is_heap: bool
 
-    @property
-    def size(self) -> int:
-        return max((value.size for value in self.values), default=self.allocation.size)
-
 
 class _Clock(NamedTuple):
     """What tells live ranges: names of places, the ranges of values by id, where that comes from.
@@ -173,15 +169,16 @@ def _periods(slot: _Held, places: int) -> list[tuple[LiveRange, int]]:
 
 
 def _buffer(slot: _Held, place: int | None, clock: _Clock | None, instructions: dict[str, Instruction]) -> Buffer:
-    one, value, size = slot.allocation, _largest(slot.values), slot.size
-    named = value
-    if one.parameter_number is not None:  # an argument that is donated keeps its name; its value is the first
-        named = min(slot.values, key=lambda v: v.id, default=None)
-    at_peak, is_at_peak = value, not one.is_thread_local
+    one, value, is_at_peak = slot.allocation, _largest(slot.values), not slot.allocation.is_thread_local
     if slot.is_heap and place is not None:
         lives = zip(slot.values, slot.ranges, strict=True)
         at_peak = _largest([v for v, r in lives if r is None or r.start <= place <= r.stop])
         is_at_peak = at_peak is not None
+        value = at_peak or value  # others use the slot at other times: less of them takes no less at the peak
+    named = value
+    if one.parameter_number is not None:  # an argument that is donated keeps its name; its value is the first
+        named = min(slot.values, key=lambda v: v.id, default=None)
+    size = one.size if value is None else value.size
     shape = None if value is None else value.shape
     return Buffer(
         name=named.label if named is not None else f"allocation {one.index}",
@@ -191,21 +188,24 @@ def _buffer(slot: _Held, place: int | None, clock: _Clock | None, instructions: 
         shape=shape,
         shapes=() if shape is None else (shape,),
         is_explained=value is not None,
-        live=_live(slot, clock),
+        live=_live(slot, value, clock),
         is_at_peak=is_at_peak,
+        is_donated=one.parameter_number is not None and one.maybe_live_out,
         source=_source(one, named, instructions),
-        other_at_peak=None if at_peak is None or at_peak is value else (at_peak.size, _unpadded(at_peak)),
     )
 
 
-def _live(slot: _Held, clock: _Clock | None) -> LiveRange | None:
-    """When a slot is in use, from the first of its values to the last."""
+def _live(slot: _Held, value: Value | None, clock: _Clock | None) -> LiveRange | None:
+    """When a slot is in use: of a heap without a break around the life of a value, else from the first to the last."""
     if clock is None or not clock.schedule or slot.allocation.is_thread_local:
         return None
-    known = [r for r in slot.ranges if r is not None]
-    if known:
-        return LiveRange(min(r.start for r in known), max(r.stop for r in known))
-    return None if slot.is_heap else LiveRange(0, len(clock.schedule) - 1)
+    places = len(clock.schedule)
+    if slot.is_heap:
+        own = None if value is None else clock.ranges.get(value.id)
+        periods = [] if own is None else [life for life, _ in _periods(slot, places) if life.start <= own.start]
+        return periods[-1] if periods else None
+    known = [r for r in slot.ranges if r is not None] or [LiveRange(0, places - 1)]
+    return LiveRange(min(r.start for r in known), max(r.stop for r in known))
 
 
 def _source(one: Allocation, named: Value | None, instructions: dict[str, Instruction]) -> Source:

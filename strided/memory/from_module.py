@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -54,6 +54,7 @@ def report_from_module(
     `total` are the bytes that the compiler says it takes, if something tells, and `note` says what the figures rest on.
     """
     liveness = Liveness(module)
+    donated = {(alias.parameter_number, alias.parameter_index) for alias in module.aliases}
     results = {i.name for i in (*module.results, module.entry.root)}
     found: list[_Sized] = []
     unsized: list[str] = []
@@ -65,10 +66,10 @@ def report_from_module(
     if module.is_scheduled:
         usage = usage_of(((one.live, one.best.size) for one in found), len(liveness.schedule))
         peak, place = peak_of(usage)
-        buffers = [_buffer(one, one.live, _is_at(place, one.live), results) for one in found]
+        buffers = [_buffer(one, one.live, _is_at(place, one.live), results, donated) for one in found]
     else:
         usage, peak, place = [], sum(one.best.size for one in found), None
-        buffers = [_buffer(one, None, True, results) for one in found]
+        buffers = [_buffer(one, None, True, results, donated) for one in found]
     most = peak if total is None else total
     return MemoryReport(
         module=module.name,
@@ -153,7 +154,13 @@ def _unsized(members: Sequence[Member], space: int) -> Iterator[str]:
             yield f"{label_of(instruction.name, index or None)} {shape}"
 
 
-def _buffer(value: _Sized, live: LiveRange | None, is_at_peak: bool, results: set[str]) -> Buffer:
+def _buffer(
+    value: _Sized,
+    live: LiveRange | None,
+    is_at_peak: bool,
+    results: Collection[str],
+    donated: Collection[tuple[int, Index]],
+) -> Buffer:
     members, best = value.members, value.best
     outer = [i for i, _, _ in members if i.computation.is_entry]
     parameters = [(i, place) for i, place, _ in members if i.computation.is_entry and i.opcode == "parameter"]
@@ -173,6 +180,7 @@ def _buffer(value: _Sized, live: LiveRange | None, is_at_peak: bool, results: se
         shapes=(best.shape,),
         live=live,
         is_at_peak=is_at_peak,
+        is_donated=any((i.parameter_number, place) in donated for i, place in parameters),
         source=source_of(maker, place),
     )
 

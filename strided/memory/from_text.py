@@ -8,12 +8,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
+from strided.dumps.hlo.instruction import callees_of
 from strided.errors import DumpError, StridedError
 from strided.layout import Shape, TupleShape
 from strided.layout.parser import parse
 from strided.layout.tuples import arrays_of
 from strided.memory.buffers import Buffer, Source, has_tiles, unpadded_bytes_of
 from strided.memory.explain_size import explanations
+from strided.memory.forwarding import begun_by
 from strided.memory.from_module import report_from_module
 from strided.memory.padding_bound import Slot, covered, most_padding
 from strided.memory.provenance import source_of
@@ -58,7 +60,7 @@ def report_from_text(
             return report
     if own.total is None and not own.rows and not (found.has_tables and found.has_rows):
         raise DumpError(f"the text says nothing about memory space {space}", path=path)
-    stated = _stated(module)
+    stated = _stated(module, space)
     rows = own.rows[:_MOST_ROWS]
     buffers = [_buffer(row, generation, stated, own.is_padded) for row in rows]
     total = own.total.bytes if own.total else sum(b.bytes for b in buffers)
@@ -180,12 +182,17 @@ def _of_buffers(found: UsageText, own: Space, buffers: Sequence[Buffer]) -> Iter
         yield "the text holds more reports; this is the first"
 
 
-def _stated(module: Module | None) -> Mapping[str, list[_Stated]]:
-    """The values of a module by their shapes without layouts."""
+def _stated(module: Module | None, space: int) -> Mapping[str, list[_Stated]]:
+    """The values of a module in one memory space by their shapes without layouts; the inside of a fusion makes none."""
     found: dict[str, list[_Stated]] = defaultdict(list)
-    for instruction in () if module is None else module.instructions:
+    if module is None:
+        return found
+    fused = {c for i in module.instructions if begun_by(i.opcode) == "fusion" for c in callees_of(i)}
+    for instruction in module.instructions:
+        if instruction.computation in fused:
+            continue
         for array in arrays_of(instruction.shape):
-            if has_tiles(array):
+            if array.layout is not None and array.layout.memory_space == space and has_tiles(array):
                 found[array.text(layout=False)].append(_Stated(array, instruction))
     return found
 

@@ -19,7 +19,16 @@ from strided.errors import DumpError, UnsupportedError
 from strided.layout import AnyShape, TupleShape
 from strided.layout.tuples import subshape
 from strided.memory.buffers import LiveRange
-from strided.memory.forwarding import CONTROL_FLOW, SAME_VALUE, begun_by, result_part, tuple_index, wraps
+from strided.memory.forwarding import (
+    CONTROL_FLOW,
+    IN_PLACE,
+    SAME_VALUE,
+    begun_by,
+    result_part,
+    tuple_index,
+    updated_parameter,
+    wraps,
+)
 
 if TYPE_CHECKING:
     from strided.dumps.hlo import Instruction, Module
@@ -37,11 +46,8 @@ _SAME = SAME_VALUE | {"bitcast"}
 #: Instructions that take no array of their operands into use; the arrays go on under another name.
 _NAMING = _SAME | {"tuple", "get-tuple-element"}
 
-#: Instructions that write their first operand's memory; the compiler has copied it if it is needed afterwards. Of
-#: ``all-reduce-start`` that holds only for some compilers: its results count anew, and the sum is a bound for all.
-_IN_PLACE = frozenset(("dynamic-update-slice", "scatter"))
 #: Instructions that may give an operand's value again.
-_JOINING = _NAMING | CONTROL_FLOW | _IN_PLACE | {"fusion", "custom-call", "send"}
+_JOINING = _NAMING | CONTROL_FLOW | IN_PLACE | {"fusion", "custom-call", "send"}
 
 #: More values, and tuples in tuples, than a real program has: a hostile one may nest them.
 _MAX_VALUES, _MAX_LEVELS = 10_000_000, 500
@@ -170,7 +176,7 @@ class Liveness:
             self._join_done(run, operands[0])
         elif opcode == "send":
             self._join_all(operands[0], run, inner=(0,))
-        elif opcode in _IN_PLACE:
+        elif opcode in IN_PLACE:
             if self._has_copies:
                 self._join_each(run, operands)
         elif opcode in ("fusion", "custom-call"):
@@ -276,15 +282,10 @@ class Liveness:
         root, result = run[1].called_computations[0].root, result_part(run[1])
         is_tuple = root.opcode == "tuple"
         for n, found in enumerate(root.operands if is_tuple else [root]):
-            if found.opcode not in _IN_PLACE | _SAME or isinstance(found.shape, TupleShape):
+            if (updated := updated_parameter(found)) is None:
                 continue
-            is_updated = False
-            while found.opcode in _SAME | _IN_PLACE and found.operand_names:
-                is_updated |= found.opcode in _IN_PLACE
-                found = found.operands[0]
-            if is_updated and found.opcode == "parameter":
-                for operand in operands[found.parameter_number or 0 :][:1]:
-                    self._join_all(operand, run, inner=(*result, n) if is_tuple else result)
+            for operand in operands[updated.parameter.parameter_number or 0 :][:1]:
+                self._join_all(operand, run, inner=(*result, n) if is_tuple else result)
 
     def _join_done(self, run: Run, start: Run) -> None:
         (_, i), shape = run, start[1].shape

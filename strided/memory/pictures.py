@@ -59,8 +59,7 @@ def bar(report: MemoryReport, width: int) -> str:
     """
     buffers = _largest(report)
     whole = max(report.peak_bytes, 1)
-    sizes = (b.bytes_at_peak for b in buffers)
-    edges = [0, *accumulate(part for size, unpadded in sizes for part in (unpadded, size - unpadded))]
+    edges = [0, *accumulate(part for b in buffers for part in (b.unpadded_bytes, b.padding_bytes))]
     cells = [min(width, round(edge * width / whole)) for edge in edges]
     marks = [mark for b in buffers for mark in ((_DATA, _PADDING) if b.is_explained else (_REST, _REST))]
     drawn = "".join(mark * (b - a) for mark, (a, b) in zip(marks, pairwise(cells), strict=True))

@@ -30,7 +30,7 @@ def report_text(report: MemoryReport, *, width: int = 80, top: int = 10) -> str:
         lines += ["", pictures.bar(report, width), "data █  padding ░  not known ·"]
     if life := pictures.lives(report, width):
         lines += ["", *life]
-    shown = _most_telling(report)[:top]
+    shown = report.buffers[:top]
     if shown:
         lines += ["", f"{'bytes':>9} {'unpadded':>9} {'times':>6}  buffer"]
     for buffer in shown:
@@ -43,12 +43,6 @@ def report_text(report: MemoryReport, *, width: int = 80, top: int = 10) -> str:
     lines += [line for note in report.notes for line in wrapped(f"- {note}", width, whole_words=True)]
     # All but the figures comes from files.
     return "\n".join(line for text in lines for line in wrapped(visible(text), width, "    ", whole_words=True))
-
-
-def _most_telling(report: MemoryReport) -> list[Buffer]:
-    """The buffers that waste most, then the largest."""
-    least = report.peak_bytes / 1000
-    return sorted(report.buffers, key=lambda b: (-b.wasted_bytes if b.wasted_bytes > least else 0, -b.bytes))
 
 
 def _summary(report: MemoryReport) -> Iterator[str]:
@@ -80,7 +74,7 @@ def _buffer_lines(b: Buffer) -> Iterator[str]:
         others = [visible(str(shape), _SHAPE) for shape in b.shapes[1:4]]
         more = [f"{len(b.shapes) - 4} more"] if len(b.shapes) > 4 else []
         yield f"    or {', or '.join([*others, *more])}"
-    words = [b.kind, visible(b.name, 60), "" if b.is_at_peak else "not in use at the peak"]
+    words = ["donated" * b.is_donated, b.kind, visible(b.name, 60), "" if b.is_at_peak else "not in use at the peak"]
     source = f": {b.source}" if b.source else ""
     yield f"    {' '.join(word for word in words if word)}{source}"
     for cure in _first_cures(b):
@@ -104,7 +98,7 @@ def report_html(report: MemoryReport) -> str:
 
 def report_parts(report: MemoryReport, *, top: int) -> tuple[list[tuple[str, object]], list[Section]]:
     """The figures by name, and the pictures, the first buffers and the notes as sections."""
-    shown = _most_telling(report)[:top]
+    shown = report.buffers[:top]
     rows = [
         (b.bytes, *_of_padding(b, b.unpadded_bytes), _shape(b), f"{b.kind} {b.name}", b.source, _best(b)) for b in shown
     ]

@@ -36,7 +36,8 @@ class MemoryReport:
     capacity, excess : int or None
         What the device has, and what is missing, if the text says it.
     buffers : tuple of Buffer
-        Those that waste most at the peak come first.
+        Those that waste most at the peak come first, then the largest there; waste below a thousandth of the peak
+        counts as none.
     schedule : tuple of str
         The instructions in their order: what live ranges count.
     usage : tuple of int

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 #: Seconds that one compilation may take, and how many cures are tried.
 _TIMEOUT, _MOST_CURES = 180, 6
 #: Attributes of a header that do not fit a changed argument; the shapes of the entry follow from its instructions.
-_FIXED = frozenset(("entry_computation_layout", "input_output_alias", "buffer_donor"))
+_FIXED = frozenset(("entry_computation_layout", "buffer_donor"))
 _MODES = re.compile(r'\barg_layout_modes="([^"]*)"')
 
 
@@ -52,7 +52,10 @@ def with_verified_cures(report: MemoryReport, module: Module | None, generation:
     tried = sorted(((cure, b) for b in report.buffers for cure in b.cures), key=lambda pair: -pair[0].saved_bytes)
     edits = [(cure, b, edit) for cure, b in tried if (edit := edited(module, b, cure)) is not None][:_MOST_CURES]
     if not edits:
-        return replace(report, notes=(*report.notes, "no cure could be verified: none is for an argument or a result"))
+        return replace(
+            report,
+            notes=(*report.notes, "no cure could be verified: none is for an argument that can be changed alone"),
+        )
     before = compiled_bytes(original(module), generation)
     notes = [f"the compiler gives the program as it is {before:,} bytes ({generation})"]
     outcome: dict[int, Cure | None] = {}
@@ -83,10 +86,13 @@ def original(module: Module) -> str:
 def edited(module: Module, buffer: Buffer, cure: Cure) -> str | None:
     """The module with a cure, as text.
 
-    None if the buffer is no argument that can be told, is sharded, or has no other layout to give up.
+    None if the buffer is no argument that can be told, is sharded, or has no other layout to give up; also if a result
+    takes its memory, which would have to be another one, too.
     """
     parameter = _parameter(module, buffer, cure)
     if parameter is None or parameter.sharding not in (None, "{replicated}"):
+        return None
+    if any(alias.parameter_number == parameter.parameter_number for alias in module.aliases):
         return None
     modes, number = list(_modes(module)), parameter.parameter_number or 0
     asked = number < len(modes) and modes[number] != "default"
@@ -160,7 +166,7 @@ def _text(module: Module, modes: Sequence[str], changed: Mapping[Instruction, li
     """The module as text with other layouts for its arguments, and some instructions replaced."""
     header = f"HloModule {re.sub(r'[^A-Za-z0-9_.-]', '_', module.name) or 'module'}"
     for name, value in module.attributes.items():
-        if name not in _FIXED or (name == "input_output_alias" and not changed):
+        if name not in _FIXED:
             header += f", {name}={value}"
     parts = [_MODES.sub(lambda _: f'arg_layout_modes="{";".join(modes)}"', header)]
     for computation in module.computations:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -48,6 +49,28 @@ def test_an_error_beside_its_dump_is_one_report(run: Run, tmp_path: Path) -> Non
         assert json.loads(run(*files, "--json")[1])["capacity"] == 102400
     error.write_text(MATMUL_ERROR.replace("jit_f", "jit_g"), encoding="utf-8")
     assert [each["module"] for each in json.loads(run(error, folder, "--json")[1])] == ["jit_g", "jit_f"]
+
+
+def test_text_and_json_begin_with_the_same_buffer(run: Run, tmp_path: Path) -> None:
+    """On TPU every scalar has padding, and is not what takes the memory."""
+    path = tmp_path / "f.hlo.txt"
+    path.write_text(
+        """HloModule f, is_scheduled=true
+
+ENTRY %main (n: s32[], x: f32[4096,1024]) -> f32[4096,1024] {
+  %n = s32[]{:T(128)} parameter(0)
+  %x = f32[4096,1024]{1,0:T(8,128)} parameter(1)
+  %gone = f32[1024,1024]{1,0:T(8,128)} custom-call(), custom_call_target="gone"
+  %small = f32[8,128]{1,0:T(8,128)} custom-call(%gone), custom_call_target="small"
+  ROOT %y = f32[4096,1024]{1,0:T(8,128)} custom-call(%n, %x, %small), custom_call_target="y"
+}
+""",
+        encoding="utf-8",
+    )
+    assert [b["name"] for b in json.loads(run(path, "--json")[1])["buffers"]] == ["x", "y", "small", "n", "gone"]
+    found = re.findall(r"^    (?:argument|result|temporary) (\w+)", run(path)[1], re.MULTILINE)
+    assert found == ["x", "y", "small", "n", "gone"]
+    assert [b["name"] for b in json.loads(run(path, "--json", "--top", "1")[1])["buffers"]] == ["x"]
 
 
 def test_a_buffer_that_expands_too_much_fails(run: Run, tmp_path: Path) -> None:

@@ -270,6 +270,63 @@ def test_what_only_hands_a_value_on_moves_nothing(way):
 
 
 SUM = "sum { a = f32[] parameter(0) b = f32[] parameter(1) ROOT c = f32[] add(a, b) }"
+#: Eight rows of `ROW`, their numbers, and what writes them there.
+PART, NUMBERS = "f32[8,256]{1,0:T(8,128)}", "s32[8,1]{0,1:T(1,128)}"
+SCATTER = "to_apply=sum, update_window_dims={1}, inserted_window_dims={0}, scatter_dims_to_operand_dims={0}"
+PART_BYTES, NUMBERS_BYTES = 8 * 256 * 4, 512
+GIVEN = f"i = {NUMBERS} parameter(1) u = {PART} parameter(2) k = s32[] parameter(3)"
+#: A result as a computation makes it of its parameters `x`, `i`, `u` and `k`, and the bytes that this reads and writes.
+UPDATED = {
+    "scatter": (f"ROOT r = {ROW} scatter(x, i, u), {SCATTER}", 3 * PART_BYTES + NUMBERS_BYTES),
+    "two scatters": (
+        f"ROOT r = ({ROW}, {ROW}) scatter(x, x, i, u, u), {SCATTER}",
+        6 * PART_BYTES + NUMBERS_BYTES,
+    ),
+    "update": (f"ROOT r = {ROW} dynamic-update-slice(x, u, k, k)", 2 * PART_BYTES),
+}
+FUSED = {
+    "scatter": (UPDATED["scatter"][0], 3 * PART_BYTES + NUMBERS_BYTES + 4),
+    "update": (UPDATED["update"][0], 2 * PART_BYTES + NUMBERS_BYTES + 4),
+    "bitcast": (
+        f"d = {ROW} dynamic-update-slice(x, u, k, k) ROOT b = f32[1,128,256]{{2,1,0:T(8,128)}} bitcast(d)",
+        2 * PART_BYTES + NUMBERS_BYTES + 4,
+    ),
+    "one of two": (
+        f"d = {ROW} dynamic-update-slice(x, u, k, k) n = {PART} negate(u) ROOT t = ({ROW}, {PART}) tuple(d, n)",
+        3 * PART_BYTES + NUMBERS_BYTES + 4,
+    ),
+    "what is there is read": (
+        f"s = {PART} dynamic-slice(x, k, k), dynamic_slice_sizes={{8,256}} a = {PART} add(s, u)\n"
+        f"ROOT d = {ROW} dynamic-update-slice(x, a, k, k)",
+        3 * PART_BYTES + NUMBERS_BYTES + 4,
+    ),
+    "of what is made there": (
+        f"n = {ROW} negate(x) ROOT d = {ROW} dynamic-update-slice(n, u, k, k)",
+        BYTES + PART_BYTES + NUMBERS_BYTES + 4,
+    ),
+}
+
+
+@pytest.mark.parametrize(("update", "moved"), UPDATED.values(), ids=UPDATED)
+def test_of_what_is_updated_in_place_that_part_counts(update, moved):
+    assert copies_in(f"{GIVEN} {update}", SUM).program_bytes == moved
+
+
+@pytest.mark.parametrize(("update", "moved"), FUSED.values(), ids=FUSED)
+def test_of_what_a_fusion_updates_in_place_that_part_counts(update, moved):
+    inside = f"inside {{ x = {ROW} parameter(0) {GIVEN}\n{update} }}"
+    shape = next(i.shape for i in sd.read_hlo(f"HloModule m\n\n{inside}").instructions if i.is_root)
+    entry = f"{GIVEN} ROOT f = {shape} fusion(x, i, u, k), kind=kLoop, calls=inside"
+    assert copies_in(entry, SUM, inside).program_bytes == moved
+
+
+@pytest.mark.parametrize("name", ["scatter", "update"])
+def test_what_is_updated_in_place_may_be_in_a_fusion_inside_a_fusion(name):
+    update, moved = FUSED[name]
+    fusion = f"f = {ROW} fusion(x, i, u, k), kind=kCustom, calls="
+    inside = f"inside {{ x = {ROW} parameter(0) {GIVEN}\n{update} }}"
+    outside = f"outside {{ x = {ROW} parameter(0) {GIVEN}\nROOT {fusion}inside }}"
+    assert copies_in(f"{GIVEN} ROOT {fusion}outside", SUM, inside, outside).program_bytes == moved
 
 
 @pytest.mark.parametrize(

@@ -77,6 +77,52 @@ def test_a_batch_that_comes_last_already_is_not_put_there() -> None:
     assert "vectorize" in one("f32[128,127,8]{2,0,1:T(8,128)}", "temporary")
 
 
+def test_an_argument_is_given_with_its_batch_last_and_a_result_asked_for_so() -> None:
+    """``in_axes=0`` would take the argument as it is."""
+    shape = "f32[20000,2,3]{2,1,0:T(2,128)}"
+    report = sd.memory_report(f"""HloModule m, is_scheduled=true
+
+ENTRY %main (x: f32[20000,2,3]) -> f32[20000,2,3] {{
+  %x = {shape} parameter(0)
+  %t = {shape} custom-call(%x), custom_call_target="t"
+  ROOT %y = {shape} custom-call(%x, %t), custom_call_target="y"
+}}
+""")
+    assert {(b.kind, c.jax.split("  #")[0]) for b in report.buffers for c in b.cures if c.kind == "vectorize"} == {
+        ("argument", "jax.vmap(f, in_axes=-1)(x)"),
+        ("result", "jax.vmap(f, out_axes=-1)(x)"),
+        ("temporary", "jax.vmap(f, in_axes=0, out_axes=-1)(x)"),
+    }
+
+
+@pytest.mark.parametrize("is_assigned", [False, True], ids=["module", "assignment"])
+def test_a_donated_argument_and_the_result_in_its_place_get_one_layout(is_assigned: bool) -> None:
+    """Another one for the argument alone takes more: no result can take its memory."""
+    shape = "f32[20000,2]{1,0:T(8,128)}"
+    source = f"""HloModule m, is_scheduled=true, input_output_alias={{ {{1}}: (0, {{}}, may-alias) }}
+
+ENTRY %main (x: f32[20000,2]) -> (f32[], f32[20000,2]) {{
+  %x = {shape} parameter(0)
+  %one = f32[]{{:T(128)}} constant(1)
+  %y = {shape} negate(%x)
+  ROOT %t = (f32[]{{:T(128)}}, {shape}) tuple(%one, %y)
+}}
+"""
+    if is_assigned:
+        source = f"""BufferAssignment:
+allocation 0: size 10240000, parameter 0, shape |f32[20000,2]| at ShapeIndex {{}}, maybe-live-out:
+ value: <3 x @0> (size=10240000,offset=0): {shape}
+ value: <4 y @0> (size=10240000,offset=0): {shape}
+"""
+    report = sd.memory_report(source)
+    [x] = [b for b in report.buffers if b.bytes > 512]
+    assert (x.name, x.is_donated, x.to_dict()["is_donated"]) == ("x", True, True)
+    assert "donated argument x: argument x" in str(report)
+    layout = "Format(Layout(major_to_minor=(1, 0)), sharding)"
+    [line] = [cure.jax for cure in x.cures if cure.kind == "layout"]
+    assert line == f"jax.jit(f, in_shardings={layout}, out_shardings={layout})"
+
+
 def test_a_temporary_gets_a_transposition_and_no_layout() -> None:
     found = one("f32[20000000,64]{1,0:T(8,128)}", "temporary")
     assert "layout" not in found

@@ -64,10 +64,40 @@ allocation 2: size 20480, preallocated-temp:
  value: <6 other @0> (size=8192,offset=12288): f32[16,128]{{1,0:T(8,128)}}
 """
     report = sd.memory_report([module, assignment])
-    [slot] = [b for b in report.buffers if b.name == "early"]
-    assert (report.peak_at, slot.bytes, slot.unpadded_bytes) == ("other", 8192, 64)
+    [slot] = [b for b in report.buffers if b.name == "late"]  # not `early`, which has the slot before
+    assert (report.peak_at, slot.bytes, slot.unpadded_bytes) == ("other", 4096, 8 * 127 * 4)
     assert slot.wasted_bytes == report.padding_bytes == 8 * 4
     assert str(report).count("\u2591") <= 2  # the bar is nearly all data
+    assert sum(b.bytes for b in report.buffers if b.is_at_peak) == report.peak_bytes
+    assert [report.schedule[place] for place in slot.live or ()] == ["late", "y"]
+    # What `early` could do without saves nothing while `late` is there.
+    assert all(cure.before == slot.shape and cure.saved_bytes < slot.bytes for cure in slot.cures)
+
+
+def test_a_buffer_that_is_not_in_use_at_the_peak_is_its_largest_value() -> None:
+    small, large = "f32[8,128]{1,0:T(8,128)}", "f32[64,128]{1,0:T(8,128)}"
+    module = f"""HloModule m, is_scheduled=true
+
+ENTRY %main (x: f32[8,128]) -> f32[8,128] {{
+  %x = {small} parameter(0)
+  %a = {small} negate(%x)
+  %b = f32[16,128]{{1,0:T(8,128)}} custom-call(%a), custom_call_target="b"
+  %c = {small} custom-call(%b), custom_call_target="c"
+  %d = {large} custom-call(%c), custom_call_target="d"
+  ROOT %y = {small} custom-call(%d), custom_call_target="y"
+}}
+"""
+    assignment = f"""BufferAssignment:
+allocation 0: size 45056, preallocated-temp:
+ value: <1 a @0> (size=4096,offset=0): {small}
+ value: <2 b @0> (size=8192,offset=4096): f32[16,128]{{1,0:T(8,128)}}
+ value: <3 c @0> (size=4096,offset=0): {small}
+ value: <4 d @0> (size=32768,offset=12288): {large}
+"""
+    by_name = {b.name: b for b in sd.memory_report([module, assignment]).buffers}
+    assert by_name.keys() == {"b", "c", "d"}
+    assert (by_name["b"].is_at_peak, by_name["c"].is_at_peak) == (False, True)
+    assert by_name["c"].live == (3, 4)  # not from `a` on, which is gone before
 
 
 THREAD_LOCAL = """BufferAssignment:

@@ -271,6 +271,73 @@ def test_updates_in_place_and_operands_of_asynchronous_operations_take_no_more_m
     assert [b.name for b in sd.memory_report(IN_PLACE, space="vmem").buffers] == ["s{1}"]
 
 
+NESTED = """HloModule m, is_scheduled=true
+
+%sum (a: f32[], b: f32[]) -> f32[] {
+  %a = f32[]{:T(128)} parameter(0)
+  %b = f32[]{:T(128)} parameter(1)
+  ROOT %s = f32[]{:T(128)} add(%a, %b)
+}
+
+%inner (i: s32[32,1], t: f32[64,128], u: f32[32,128]) -> f32[64,128] {
+  %i = s32[32,1]{0,1:T(1,128)} parameter(0)
+  %t = f32[64,128]{1,0:T(8,128)} parameter(1)
+  %u = f32[32,128]{1,0:T(8,128)} parameter(2)
+  ROOT %scatter = f32[64,128]{1,0:T(8,128)} scatter(%t, %i, %u), update_window_dims={1}, inserted_window_dims={0},
+    scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=%sum
+}
+
+%outer (v: f32[32,128], w: f32[64,128], j: s32[32,1]) -> f32[64,128] {
+  %v = f32[32,128]{1,0:T(8,128)} parameter(0)
+  %w = f32[64,128]{1,0:T(8,128)} parameter(1)
+  %j = s32[32,1]{0,1:T(1,128)} parameter(2)
+  ROOT %custom = f32[64,128]{1,0:T(8,128)} fusion(%j, %w, %v), kind=kCustom, calls=%inner
+}
+
+ENTRY %main (g: f32[32,128], k: s32[32,1], e: f32[64,128]) -> f32[64,128] {
+  %g = f32[32,128]{1,0:T(8,128)} parameter(0)
+  %k = s32[32,1]{0,1:T(1,128)} parameter(1)
+  %e = f32[64,128]{1,0:T(8,128)} parameter(2)
+  %table = f32[64,128]{1,0:T(8,128)} copy(%e)
+  ROOT %new = f32[64,128]{1,0:T(8,128)} fusion(%g, %table, %k), kind=kCustom, calls=%outer
+}
+"""
+
+
+def test_an_update_in_place_may_be_in_a_fusion_inside_a_fusion() -> None:
+    """As the compiler makes of gradients of tables."""
+    sizes = {b.name: b.bytes for b in sd.memory_report(NESTED).buffers}
+    assert sizes == {"g": 16384, "k": 512, "e": 32768, "table": 32768}
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "ROOT f = f32[256]{0} fusion(p), kind=kLoop, calls=body",  # itself
+        "f = f32[256]{0} fusion(p), kind=kLoop, calls=body\n  ROOT g = f32[256]{0} fusion(f), kind=kLoop, calls=body",
+        "ROOT f = f32[256]{0} fusion(), kind=kLoop, calls=copying",  # no operand for its parameter
+    ],
+)
+def test_a_damaged_fusion_updates_nothing(body: str) -> None:
+    text = f"""HloModule m, is_scheduled=true
+
+copying {{
+  ROOT q = f32[256]{{0}} parameter(0)
+}}
+
+body {{
+  p = f32[256]{{0}} parameter(0)
+  {body}
+}}
+
+ENTRY e {{
+  x = f32[256]{{0}} parameter(0)
+  ROOT y = f32[256]{{0}} fusion(x), kind=kLoop, calls=body
+}}
+"""
+    assert {b.name for b in sd.memory_report(text).buffers} == {"x", "y"}
+
+
 UPDATES = """HloModule m, is_scheduled=true, input_output_alias={ {1}: (0, {}, may-alias) }
 
 %body (p: f32[64,128], q: f32[64,128]) -> (f32[64,128], f32[64,128]) {

@@ -253,3 +253,34 @@ Total bytes: 18432512 (17.58MiB)
     assert [str(shape) for shape in array.shapes] == ["f32[3000,1500]{1,0:T(8,128)}"]
     assert (array.bytes, array.unpadded_bytes, array.is_rounded) == (18_432_000, 18_000_000, False)
     assert {"s32[]{:T(128)}", "pred[]{:T(512)}"} <= {str(shape) for shape in scalars.shapes}
+
+
+def test_the_inside_of_a_fusion_and_other_memory_spaces_explain_no_row() -> None:
+    narrow, wide = "f32[100000,16]{0,1:T(8,128)}", "f32[8,100000]{1,0:T(8,128)}"
+    module = f"""HloModule jit_f, is_scheduled=true
+
+%fused (a: f32[100000,16]) -> f32[8,100000] {{
+  %a = {narrow} parameter(0)
+  %half = f32[100000,8]{{0,1:T(8,128)}} slice(%a), slice={{[0:100000], [0:8]}}, metadata={{op_name="jit(f)/slice"}}
+  ROOT %turned = {wide} transpose(%half), dimensions={{1,0}}, metadata={{op_name="jit(f)/transpose"}}
+}}
+
+ENTRY %main (x: f32[100000,16]) -> f32[8,100000] {{
+  %x = {narrow} parameter(0), metadata={{op_name="x"}}
+  %near = f32[100000,16]{{0,1:T(8,128)S(1)}} custom-call(), custom_call_target="near"
+  ROOT %f = {wide} fusion(%x), kind=kLoop, calls=%fused, metadata={{op_name="jit(f)/fused"}}
+}}
+"""
+    text = """Memory Space: default (color=0)
+Total bytes: 9609216 (9.16MiB)
+  cumulative_size;       size;       offset; used_by_n_values; shapes_list
+  ------------------------------------------------------------
+    6.11MiB(100%);    6.11MiB;            0;                1; f32[100000,16]
+
+  cumulative_size;       size;       offset; used_by_n_values; shapes_list
+  ------------------------------------------------------------
+    3.05MiB(100%);    3.05MiB;            0;                1; f32[8,100000]
+"""
+    argument, result = sd.memory_report([text, module]).buffers
+    assert (argument.kind, argument.source.argument, [*map(str, argument.shapes)]) == ("argument", "x", [narrow])
+    assert (str(result.source), [*map(str, result.shapes)]) == ("jit(f)/fused", [wide])

@@ -11,7 +11,7 @@ from strided.errors import StridedError
 from strided.layout import AnyShape, TupleShape
 from strided.memory.copies.dataflow import Dataflow, Place
 from strided.memory.copies.executions import Executions
-from strided.memory.forwarding import CONTROL_FLOW, SAME_VALUE, begun_by, result_part
+from strided.memory.forwarding import CONTROL_FLOW, IN_PLACE, SAME_VALUE, begun_by, result_part, updated_parameter
 
 #: What moves nothing itself: names for values, control, and what runs computations, of which each instruction counts.
 _MOVES_NOTHING = CONTROL_FLOW.union(
@@ -40,26 +40,52 @@ def bytes_moved(instruction: Instruction) -> int:
     made = byte_size(Place(instruction, result_part(instruction)).shape)
     if operation in _SLICES:
         return 2 * made
-    if operation == "dynamic-update-slice" and len(operands) > 1:
-        return 2 * byte_size(operands[1].shape)
+    if operation in IN_PLACE:
+        return _written(instruction) + sum(byte_size(operand.shape) for operand in _taken(instruction))
     bodies = callees_of(instruction) if operation == "fusion" else ()
     if bodies:
-        return _moved_by_fusion(bodies[0], made)
+        return _moved_by_fusion(bodies[0])
     return sum(byte_size(operand.shape) for operand in operands) + made
 
 
-def _moved_by_fusion(body: Computation, made: int) -> int:
-    updates = operands_of(body.root) if body.root.opcode == "dynamic-update-slice" else ()
-    written = byte_size(updates[1].shape) if len(updates) > 1 else made
-    return written + sum(_read(parameter, updates) for parameter in body.parameters)
+def _taken(update: Instruction) -> tuple[Instruction, ...]:
+    """What an update in place reads beside the places that it writes: of ``scatter`` the indices, too."""
+    operands = operands_of(update)
+    return operands[1:2] if begun_by(update.opcode) == "dynamic-update-slice" else operands[_arrays(update) :]
 
 
-def _read(parameter: Instruction, updates: tuple[Instruction, ...]) -> int:
-    """Bytes that a fusion reads of a parameter."""
-    users = parameter.users
-    whole = byte_size(parameter.shape)
-    if updates and updates[0] is parameter and len(users) == 1:
+def _written(update: Instruction) -> int:
+    """Bytes of the places that an update in place writes; ``scatter`` reads what is there before."""
+    operands = operands_of(update)
+    if begun_by(update.opcode) == "dynamic-update-slice":
+        return sum(byte_size(operand.shape) for operand in operands[1:2])
+    return 2 * sum(byte_size(operand.shape) for operand in operands[_arrays(update) + 1 :])
+
+
+def _arrays(scatter: Instruction) -> int:
+    """How many arrays a ``scatter`` updates: its operands are these, the indices, and as many updates."""
+    return len(operands_of(scatter)) // 2
+
+
+def _moved_by_fusion(body: Computation) -> int:
+    root = body.root
+    written = 0
+    takers: dict[Instruction, Instruction] = {}
+    for result in operands_of(root) if root.opcode == "tuple" else (root,):
+        if (updated := updated_parameter(result)) is None:
+            written += byte_size(result.shape)
+        else:
+            written += sum(map(_written, updated.updates))
+            takers[updated.parameter] = updated.taker
+    return written + sum(_read(parameter, takers.get(parameter)) for parameter in body.parameters)
+
+
+def _read(parameter: Instruction, taker: Instruction | None) -> int:
+    """Bytes that a fusion reads of a parameter; `taker` is what updates it in place."""
+    users = [user for user in parameter.users if user is not taker]
+    if taker is not None and not users:
         return 0
+    whole = byte_size(parameter.shape)
     if users and all(user.opcode in _SLICES and operands_of(user)[:1] == (parameter,) for user in users):
         return min(whole, sum(byte_size(user.shape) for user in users))
     return whole
