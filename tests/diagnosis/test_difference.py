@@ -194,6 +194,21 @@ def test_ulps_of_complex_numbers_are_those_of_either_part() -> None:
     assert (diff(x, y, max_ulp=0).count, diff(x, y, max_ulp=1).count) == (1, 0)
 
 
+@pytest.mark.parametrize("dtype", [np.complex64, np.complex128])
+def test_complex_numbers_with_one_infinite_part_in_common(dtype: Any) -> None:
+    """Their difference is that of the other parts, and hides no other difference."""
+    a = np.arange(20).astype(dtype)
+    b = a + 5
+    a[3], b[3] = complex(np.inf, 1), complex(np.inf, 2)
+    found = diff(a, b)
+    assert (found.count, found.max_abs, found.max_rel) == (20, 5.0, 1.0)
+    assert "max |a - b| 5, max relative 1, " in str(found)
+    found = diff(a[3:4], b[3:4])
+    assert (found.count, found.max_abs, found.max_rel) == (1, 1.0, 0.0)
+    b[3] = complex(-np.inf, 1)
+    assert diff(a, b).max_abs == np.inf
+
+
 def test_pairs_of_types() -> None:
     assert diff(np.array([2**64 - 1], np.uint64), np.array([-1])).count == 1
     assert diff(np.array([7, 2**63], np.uint64), np.array([7, -1])).max_abs == 2**63 + 1

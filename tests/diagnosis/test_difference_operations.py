@@ -146,6 +146,32 @@ def test_values_that_were_integers_with_a_scale(dtype: Any, least: int, most: in
     assert "quantised" not in kinds(diff(x, b))
 
 
+@pytest.mark.parametrize("dtype", [ml_dtypes.bfloat16, np.float16])
+@pytest.mark.parametrize("columns", [12, 40, 384])
+def test_values_of_16_bits_that_were_integers_with_a_scale(dtype: Any, columns: int) -> None:
+    """Their large levels are rounded by as much as half the scale."""
+    x = X[:, :columns].astype(dtype)
+    scale = np.float32(np.abs(x.astype(np.float32)).max() / 127)
+    b = (np.rint(x.astype(np.float32) / scale) * scale).astype(dtype)
+    found = diff(x, b).patterns[0]
+    assert found.kind == "quantised"
+    assert float(found.where) == pytest.approx(float(scale), rel=1e-3)
+    assert found.share > 0.98
+
+
+@pytest.mark.parametrize("size", [1e300, 1e-320])
+def test_scales_that_f32_does_not_hold(size: float) -> None:
+    x = X.astype(np.float64) * size
+    found = diff(x, np.rint(x / (size / 8)) * (size / 8)).patterns[0]
+    assert found.kind == "quantised"
+    assert float(found.where) == pytest.approx(size / 8, rel=1e-8, abs=5e-324)
+
+
+def test_values_whose_range_overflows_are_compared_without_a_warning() -> None:
+    x = np.random.default_rng(0).uniform(-1, 1, (100, 50)) * 1.7e308
+    assert "quantised" not in kinds(diff(x, np.rint(x / 2e306) * 2e306))
+
+
 def test_few_levels_that_are_no_multiples_or_not_the_nearest_are_not_quantised() -> None:
     levels = np.sort(RNG.standard_normal(16)).astype(np.float32)
     nearest = levels[np.abs(X[..., None] - levels).argmin(axis=-1)]

@@ -151,6 +151,8 @@ def test_rows_that_are_alike_or_of_one_number_are_in_no_other_order() -> None:
         (np.s_[8:16, 128:256], np.s_[32:40, 0:128], "8:16, 128:256; 32:40, 0:128"),
         (np.s_[8:16, 0:128], np.s_[32:40, 128:256], "8:16, 0:128; 32:40, 128:256"),
         (np.s_[8:16, 0:128], np.s_[16:24, 0:128], "8:16, 0:128; 16:24, 0:128"),
+        (np.s_[8:16, 0:128], np.s_[32:40, 50:178], "8:16, 0:128; 32:40, 50:178"),
+        (np.s_[8:40, 200:300], np.s_[9:41, 30:130], "8:40, 200:300; 9:41, 30:130"),
     ],
 )
 @pytest.mark.parametrize("layout", ["{1,0:T(8,128)}", "{0,1}"])
@@ -170,6 +172,13 @@ def test_boxes_are_not_exchanged_if_anything_else_differs() -> None:
     y[8:16, 128:256], y[32:40, 0:128] = X[32:40, 0:128], X[8:16, 128:256]
     y[10, 3] += 1  # at the rows of one box and the columns of the other
     assert "exchange" not in kinds(diff(X, y))
+
+
+def test_boxes_that_overlap_along_two_dimensions_and_have_equal_elements() -> None:
+    x = np.random.default_rng(0).integers(0, 16, (30, 30, 34)).astype(np.int8)
+    y = x.copy()
+    y[13:25, 2:13, 21], y[6:18, 7:18, 33] = x[6:18, 7:18, 33], x[13:25, 2:13, 21]
+    assert named(x, y)[:2] == ("exchange", "6:18, 7:18, 33; 13:25, 2:13, 21")
 
 
 def test_planes_of_a_stack_that_have_changed_places() -> None:

@@ -610,6 +610,38 @@ def test_recorded_buffers() -> None:
         assert text in named(found)
 
 
+@pytest.mark.parametrize("dtype", [np.int64, np.uint64])
+def test_wide_integers_are_compared_exactly(dtype: Any) -> None:
+    """In double precision the last bits of most of them are rounded away."""
+    values = np.random.default_rng(0).integers(1 << 60, 1 << 62, (17, 300)).astype(dtype)
+    raw = sd.LayoutArray.from_numpy(values, "{1,0:T(8,128)}").buffer
+    kind = "s64" if dtype is np.int64 else "u64"
+    assert identify(raw, f"{kind}[17,300]", like=values).verdict == "certain"
+    assert identify(raw, f"{kind}[17,300]", like=values.astype(np.float64)).verdict == "certain"
+    other = values.copy()
+    other[3, 5] ^= dtype(1)
+    found = identify(raw, f"{kind}[17,300]", like=other)
+    assert (found.verdict, found.best and found.best.evidence[0]) == (
+        "likely",
+        "like: 99.98% of the values that were looked at are equal",
+    )
+    found = identify(raw, f"{kind}[17,300]", like=values ^ dtype(1))
+    assert (found.verdict, found.notes) == ("none", ("like: no reading has these values",))
+
+
+@pytest.mark.parametrize("layout", ["{1,0:T(8,128)}", "{0,1}"])
+def test_layouts_that_differ_in_a_few_elements_of_a_large_array_are_told_apart(layout: str) -> None:
+    """A sample of mostly zeros has the same values in all layouts."""
+    values = np.zeros((1024, 2048), np.float32)
+    values[513, 1300] = 3
+    raw = sd.LayoutArray.from_numpy(values, layout).buffer
+    found = identify(raw, "f32[1024,2048]", like=values)
+    assert found.verdict == "certain"
+    for text in named(found):
+        assert np.array_equal(sd.LayoutArray(raw, text), values)
+    assert f"f32[1024,2048]{layout}" in named(found)
+
+
 def test_progress_counts_the_values_compared() -> None:
     raw, values = buffer_of("f32[17,300]{1,0:T(8,128)}", noise)
     done: list[int] = []

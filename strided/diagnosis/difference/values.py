@@ -234,7 +234,21 @@ def _floats(a: Array, b: Array, steps: Steps, tolerance: Tolerance) -> Measured:
 def _complex(a: Array, b: Array, tolerance: Tolerance) -> Measured:
     steps = np.maximum(_ulps(a.real, b.real), _ulps(a.imag, b.imag))
     x, y = a.astype(np.complex128), b.astype(np.complex128)
-    return _decided(x, y, np.abs(x - y), steps, tolerance)
+    return _decided(x, y, _complex_distance(x, y), steps, tolerance)
+
+
+def _complex_distance(x: Array, y: Array) -> Array:
+    """``|x - y|`` of complex numbers, of which real or imaginary parts that are one infinity are 0 apart.
+
+    >>> with np.errstate(invalid="ignore"):
+    ...     _complex_distance(np.array([complex(np.inf, 1)]), np.array([complex(np.inf, 3)])).tolist()
+    [2.0]
+    """
+    distance: Array = np.abs(x - y)
+    if np.isnan(distance).any():
+        parts = ((x.real, y.real), (x.imag, y.imag))
+        distance = np.hypot(*(np.where(one == other, 0, one - other) for one, other in parts))
+    return distance
 
 
 def _decided(x: Array, y: Array, distance: Array, steps: Steps, tolerance: Tolerance) -> Measured:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
@@ -21,12 +21,13 @@ from strided.diagnosis.identification.sampling import Source, Values, as_numbers
 from strided.diagnosis.identification.verdict import Judged
 from strided.errors import UnsupportedError
 from strided.layout.element_types import ELEMENT_TYPES
+from strided.planning.axis_maps import axis_map_of
 from strided.runtime.aliases import Table
 
 #: Elements compared at first with every reading, and then with those that passed.
 _FIRST, _SECOND = 64, 8192
-#: Elements compared at a time.
-_BLOCK = 1 << 20
+#: Elements by which readings are grouped, and elements compared at a time.
+_GROUPED, _BLOCK = 1 << 17, 1 << 20
 #: The share of elements that must be equal to name a reading although others differ.
 _MOST_EQUAL = 0.9
 #: The most bytes whose elements are sorted, to see whether the values are there at all.
@@ -139,26 +140,42 @@ def equal(found: Values, wanted: Values) -> Flags:
 
     >>> equal(np.array([1.0, 2.001], np.float16), np.array([1.0001, 2.5])).tolist()
     [True, False]
+    >>> equal(np.array([2**53 + 1]), np.array([2**53])).tolist()
+    [False]
     """
     with np.errstate(all="ignore"):
-        a, b = as_numbers(found), as_numbers(wanted)
+        a, b = _exact_numbers(found), _exact_numbers(wanted)
         same = _are_same(a, b)
         if not same.all():
             same |= (_rounded(a, wanted.dtype) == b).any(axis=0) | (_rounded(b, found.dtype) == a).any(axis=0)
     return same
 
 
-def _are_same(a: npt.NDArray[np.float64], b: npt.NDArray[np.float64]) -> Flags:
+def _exact_numbers(values: Values) -> Values:
+    """Values as numbers: integers of 64 bits, which float64 would round, as they are."""
+    return values if _are_long_integers(values) else as_numbers(values)
+
+
+def _are_long_integers(values: Values) -> bool:
+    return values.dtype.kind in "iu" and values.dtype.itemsize == 8
+
+
+def _are_same(a: Values, b: Values) -> Flags:
     """Which numbers are equal; NaN equals NaN."""
     same: Flags = (a == b) | (np.isnan(a) & np.isnan(b))
     return same
 
 
-def _rounded(values: npt.NDArray[np.float64], dtype: np.dtype[Any]) -> npt.NDArray[np.float64]:
-    """Values rounded to a type, one row for each way: to integers to the nearest, and towards zero; to bool in none."""
-    if dtype.kind == "b":
+def _rounded(values: Values, dtype: np.dtype[Any]) -> Values:
+    """Numbers rounded to a type, one row for each way: to integers to the nearest, and towards zero; to bool in none.
+
+    Integers are whole already.
+    """
+    are_whole = values.dtype.kind in "iu"
+    to_integers = dtype.kind in "iu" or dtype.name.startswith(("int", "uint"))
+    if dtype.kind == "b" or (are_whole and to_integers):
         return values[np.newaxis]
-    if dtype.kind in "iu" or dtype.name.startswith(("int", "uint")):
+    if to_integers:
         return np.stack([np.rint(values), np.trunc(values)])
     real = np.empty(0, dtype).real.dtype if dtype.kind == "c" else dtype
     return values.astype(real).astype(np.float64)[np.newaxis]
@@ -176,7 +193,8 @@ def by_reference(
     """The verdict of values at hand."""
     shares = sorted(_shares(source, found, reference), key=lambda pair: -pair[1])
     passed = [r for r, share in shares if share == 1.0]
-    groups = [g for g in _by_value(source, passed, reference, known) if _all_equal(source, g[0], reference, progress)]
+    tried = (_equal(source, g, reference, progress) for g in _by_value(source, passed, reference, known))
+    groups = [members for members in tried if members]
     if len(groups) > 1:
         # Rounding may make several alike. One that needs none is it.
         index, wanted = reference.sample(_SECOND)
@@ -227,7 +245,7 @@ def _shares(source: Source, found: Sequence[Reading], reference: Reference) -> I
 def _is_exact(source: Source, reading: Reading, index: Sequence[Table], wanted: Values) -> bool:
     """Whether elements are equal without any rounding."""
     found, right = _found_and_wanted(source, reading, index, wanted)
-    return bool(_are_same(as_numbers(found), as_numbers(right)).all())
+    return bool(_are_same(_exact_numbers(found), _exact_numbers(right)).all())
 
 
 def _share(source: Source, reading: Reading, index: Sequence[Table], wanted: Values) -> float:
@@ -248,14 +266,61 @@ def _found_and_wanted(
 def _by_value(source: Source, found: Sequence[Reading], reference: Reference, known: Known) -> list[list[Reading]]:
     """Readings that give the same values together, as far as a sample of the whole array tells."""
     whole = Reference(reference.dimensions, np.broadcast_to(np.int8(0), reference.dimensions), None)
-    index, _ = whole.sample(_BLOCK // 8)
-    groups: dict[bytes, list[Reading]] = {}
+    index, _ = whole.sample(_GROUPED)
+    groups: dict[Hashable, list[Reading]] = {}
     for reading in sorted(found, key=lambda r: verdict.usualness_of(r, known)):
         offsets = np.atleast_1d(np.asarray(reading.shape.address_map.offset_of(index), np.int64))
         values, inside = source.fetch(reading, offsets)
         numbers = np.where(inside, as_numbers(values), 0)
-        groups.setdefault(numbers.tobytes(), []).append(reading)
+        is_rounded = _are_long_integers(values) and np.abs(numbers).max() > 2**53
+        integers = np.where(inside, values, 0).tobytes() if is_rounded else b""
+        groups.setdefault((numbers.tobytes(), integers), []).append(reading)
     return list(groups.values())
+
+
+def _equal(
+    source: Source, group: Sequence[Reading], reference: Reference, progress: Callable[[int], object] | None
+) -> list[Reading]:
+    """The readings of a group whose elements are all equal, of those that lie in the buffer as the first of them does.
+
+    All are alike if the group was told by all elements, or if all bytes are. In a large array they may differ beside
+    the sample. What gives the same elements at the same addresses is compared once.
+    """
+    are_alike = math.prod(reference.dimensions) <= _GROUPED or _is_one_byte(source, group[0].start)
+    kept: list[Reading] = []
+    found: dict[Hashable, bool] = {}
+    for reading in group:
+        if kept and _lying(reading) != _lying(kept[0]):
+            continue
+        key = None if are_alike else _addresses(reading)
+        if key not in found:
+            found[key] = _all_equal(source, reading, reference, progress)
+        if found[key]:
+            kept.append(reading)
+    return kept
+
+
+def _lying(reading: Reading) -> Hashable:
+    """How an array lies in the buffer, whatever its layout."""
+    return reading.offset, reading.missing_bytes, reading.byteorder, reading.bitorder
+
+
+def _is_one_byte(source: Source, start: int) -> bool:
+    """Whether all bytes from one on are the same, as those of zeros, so that all layouts have the same elements."""
+    for k in range(start, source.size, _BLOCK):
+        if (source.content[k : k + _BLOCK] != source.content[start]).any():
+            return False
+        source.release()
+    return True
+
+
+def _addresses(reading: Reading) -> Hashable:
+    """A key that is equal for readings whose elements of equal types lie at equal addresses."""
+    shape, map_ = reading.shape, reading.shape.address_map
+    if map_.irregular:
+        return reading
+    axes = tuple(axis_map_of(terms, n) for terms, n in zip(map_.axes, shape.dimensions, strict=True))
+    return shape.element_type, shape.element_bits, reading.start, _lying(reading), map_.base, axes
 
 
 def _all_equal(
@@ -293,18 +358,18 @@ def _block(source: Source, reading: Reading, box: Sequence[slice]) -> tuple[Valu
 def _where(source: Source, found: Sequence[Reading], reference: Reference) -> str:
     """Whether the values are there at all, in whatever order."""
     if reference.index is None and source.size <= _SORTED:
-        wanted = np.sort(as_numbers(reference.values), axis=None)
+        wanted = np.sort(_exact_numbers(reference.values), axis=None)
         exact = {r.shape.element_type: r for r in found if r.is_exact and r.byteorder == r.bitorder == "little"}
         for reading in exact.values():
             slots = (source.size - reading.start) * 8 // reading.shape.element_bits
             values, inside = source.fetch(reading, np.arange(slots))
             rounded = np.sort(_rounded(wanted, values.dtype)[0])
-            if len(wanted) <= slots and _contains(np.sort(as_numbers(values[inside])), rounded):
+            if len(wanted) <= slots and _contains(np.sort(_exact_numbers(values[inside])), rounded):
                 return "like: the values are here, in no layout that is known here"
     return "like: no reading has these values"
 
 
-def _contains(have: npt.NDArray[np.float64], wanted: npt.NDArray[np.float64]) -> bool:
+def _contains(have: Values, wanted: Values) -> bool:
     """Whether sorted values hold others, each as many times."""
     values, counts = np.unique(wanted, return_counts=True)
     first, last = np.searchsorted(have, values, "left"), np.searchsorted(have, values, "right")

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 
 from strided.diagnosis.difference.causes.chance import is_no_chance
-from strided.diagnosis.difference.causes.evidence import Evidence, Probe, share_of
+from strided.diagnosis.difference.causes.evidence import Evidence, Probe, most_explained, share_of
 from strided.diagnosis.difference.causes.number_text import grouped, range_words, shortest
 from strided.diagnosis.difference.result import Pattern
 from strided.diagnosis.difference.values import common_dtype, converted, is_float
@@ -18,6 +19,8 @@ Doubles = npt.NDArray[np.float64]
 
 #: The fewest and the most levels: fewer are found by chance, and integers of 8 bits have no more.
 _LEAST_LEVELS, _MOST_LEVELS = 4, 256
+#: Levels whose distances are looked at alone.
+_NEAR_ZERO = 8
 #: Bits that it takes to choose the scale and the range.
 _CHOICE_BITS = 64.0
 #: The types in which a scale is multiplied, before the product is rounded to b's.
@@ -37,20 +40,18 @@ def quantised(evidence: Evidence) -> Pattern | None:
     dtype = common_dtype(evidence.a.dtype, evidence.b.dtype)
     if dtype is None or not is_float(dtype) or dtype.kind == "c" or not is_no_chance(evidence, _CHOICE_BITS):
         return None
+    eps = _eps(evidence.b.dtype)
 
     def doubles(values: npt.NDArray[np.generic]) -> Doubles:
         return converted(values, dtype).astype(np.float64)
 
-    with np.errstate(all="ignore"):
-        if not any(_grids(doubles(evidence.some.values))):
-            return None
-        for grid, product in _choices(doubles(evidence.every.values)):
+    def found_by_each() -> Iterator[Pattern]:
+        for grid, product in _choices(doubles(evidence.every.values), eps):
 
             def test(probe: Probe, grid: _Grid = grid, product: np.dtype[Any] = product) -> float:
-                with np.errstate(all="ignore"):
-                    number = np.rint(doubles(evidence.a.at(probe.points)) / grid.scale)
-                    made = (np.clip(number, grid.least, grid.most) * grid.scale).astype(product).astype(dtype)
-                    return share_of(made == converted(probe.values, dtype))
+                number = np.rint(doubles(evidence.a.at(probe.points)) / grid.scale)
+                made = (np.clip(number, grid.least, grid.most) * grid.scale).astype(product).astype(dtype)
+                return share_of(made == converted(probe.values, dtype))
 
             if share := evidence.share_in_whole_array(test):
                 scale = _shown(grid.scale)
@@ -60,42 +61,72 @@ def quantised(evidence: Evidence) -> Pattern | None:
                 most = _shown(grid.most * grid.scale) if (numbers > grid.most).any() else ""
                 if least or most:
                     words += f" and clipped {range_words(least, most)}"
-                return Pattern("quantised", scale, share, evidence.sentence(words, share, test))
-    return None
+                yield Pattern("quantised", scale, share, evidence.sentence(words, share, test))
+
+    with np.errstate(all="ignore"):
+        if not any(_grids(doubles(evidence.some.values), eps)):
+            return None
+        return most_explained(found_by_each())
 
 
 def _shown(number: float) -> str:
-    """A number of f32 in full, others to as many digits as that has."""
-    single = np.float32(number)
-    return shortest(single, single.dtype) if single == number else f"{number:.9g}"
+    """A number of f32 in full, others to as many digits as that has.
+
+    >>> _shown(float(np.float32(0.1))), _shown(0.1), _shown(1e300), _shown(1e-300)
+    ('0.1', '0.1', '1e+300', '1e-300')
+    """
+    with np.errstate(over="ignore", under="ignore"):
+        single = np.float32(number)
+    return shortest(single, single.dtype) if float(single) == number else f"{number:.9g}"
 
 
-def _choices(values: Doubles) -> Iterator[tuple[_Grid, np.dtype[Any]]]:
-    for grid in _grids(values):
+def _eps(dtype: np.dtype[Any]) -> float:
+    """By how much, as a part of it, a type of floats has a number that follows on a power of two; 0 for others."""
+    return float(ml_dtypes.finfo(dtype).eps) if is_float(dtype) else 0.0  # type: ignore[no-untyped-call]
+
+
+def _choices(values: Doubles, eps: float) -> Iterator[tuple[_Grid, np.dtype[Any]]]:
+    for grid in _grids(values, eps):
         for product in _PRODUCTS:
             yield grid, product
 
 
-def _grids(values: Doubles) -> Iterator[_Grid]:
-    """The scales of which some values may be multiples, and which of them these are.
+def _grids(values: Doubles, eps: float) -> Iterator[_Grid]:
+    """The scales of which some values may be multiples, and which of them these are; `eps` is that of their type.
 
-    >>> [round(grid.scale, 12) for grid in _grids(np.array([0.3, -0.6, 0.0, 0.9, 0.9]))]
-    [0.3, 0.3]
+    >>> [round(grid.scale, 12) for grid in _grids(np.array([0.3, -0.6, 0.0, 0.9, 0.9]), 2.0**-52)]
+    [0.3, 0.3, 0.3]
     """
     levels = np.unique(values)
     if not _LEAST_LEVELS <= levels.size <= _MOST_LEVELS or not np.isfinite(levels).all():
         return
+    # Large levels of a type of few bits are rounded by as much as the scale; those near zero tell it, if they are used.
+    near_zero = np.sort(levels[np.argsort(np.abs(levels), kind="stable")[:_NEAR_ZERO]])
+    for first in dict.fromkeys(float(np.diff(each).min()) for each in (levels, near_zero)):
+        if np.ptp(levels) < _MOST_LEVELS * first:
+            for scale in _scales(levels, first, eps):
+                numbers = np.rint(levels / scale)
+                yield _Grid(scale, float(numbers.min()), float(numbers.max()))
+
+
+def _scales(levels: Doubles, scale: float, eps: float) -> Iterator[float]:
+    """Better scales for some levels than a first one.
+
+    These are the level that is the scale itself; the middle of those whose multiples are rounded to all of the levels;
+    and what fits best, should there be none.
+    """
     # The least of them tell the scale well enough for the next ones, rounded as they are, and so on.
-    scale = float(np.diff(levels).min())
-    if np.ptp(levels) >= _MOST_LEVELS * scale:
-        return
     for most in (2, 8, 32, _MOST_LEVELS):
         near = levels[np.abs(levels) < (most + 0.5) * scale]
         numbers = np.rint(near / scale)
         if numbers.any():
             scale = float(near @ numbers / (numbers @ numbers))
-    # The level that is the scale itself, and that which fits all of them best.
     numbers = np.rint(levels / scale)
-    nearest = np.argmin(np.where(numbers == 0, np.inf, np.abs(numbers)))
-    for each in (float(levels[nearest] / numbers[nearest]), scale):
-        yield _Grid(each, float(numbers.min()), float(numbers.max()))
+    if not numbers.any():  # a sum of large levels has overflowed
+        return
+    sizes, numbers = np.abs(levels[numbers != 0]), np.abs(numbers[numbers != 0])
+    half_steps = np.exp2(np.frexp(sizes)[1] - 2) * eps
+    nearest = np.argmin(numbers)
+    yield float(sizes[nearest] / numbers[nearest])
+    yield float(((sizes - half_steps) / numbers).max() + ((sizes + half_steps) / numbers).min()) / 2
+    yield scale

@@ -49,7 +49,7 @@ def _doubles(a: Values, b: Values) -> tuple[npt.NDArray[np.float64], npt.NDArray
         x, y = (converted(each, dtype).astype(np.float64) for each in (a, b))
     if not np.isfinite([x, y]).all() or (dtype.kind in "iu" and np.abs([x, y]).max() > _EXACT):
         return None
-    return (x, y) if np.ptp(x) and np.ptp(y) else None
+    return (x, y) if (x != x[0]).any() and (y != y[0]).any() else None
 
 
 def _offset(a: npt.NDArray[np.float64], b: npt.NDArray[np.float64]) -> float | None:

@@ -24,6 +24,8 @@ from strided.wording import range_key
 
 #: The most pairs of boxes that are tried.
 _TRIED = 64
+#: Mismatches of what one box alone has, at most, as a part of those of what both have: half, but for equal elements.
+_OVERLAP = 0.75
 
 Box = tuple[slice, ...]
 
@@ -71,6 +73,8 @@ def _ranges(counts: Numbers) -> list[tuple[slice, slice]]:
     [(slice(1, 3, None), slice(5, 7, None))]
     >>> _ranges(np.array([0, 5, 5, 0]))
     [(slice(1, 3, None), slice(1, 3, None)), (slice(1, 2, None), slice(2, 3, None))]
+    >>> _ranges(np.array([0, 5, 10, 10, 5, 0]))  # both have the indices in the middle
+    [(slice(1, 4, None), slice(2, 5, None))]
     """
     differs = np.zeros(counts.size + 2, bool)
     differs[1:-1] = counts != 0
@@ -83,8 +87,19 @@ def _ranges(counts: Numbers) -> list[tuple[slice, slice]]:
         return [(one, other)] if one.stop - one.start == other.stop - other.start else []
     (whole,) = stretches
     half, odd = divmod(whole.stop - whole.start, 2)
+    if (alone := _indices_of_one(counts[whole])) is not None:
+        return [(slice(whole.start, whole.stop - alone), slice(whole.start + alone, whole.stop))]
     middle = whole.start + half
     return [(whole, whole)] + [(slice(whole.start, middle), slice(middle, whole.stop))] * (not odd)
+
+
+def _indices_of_one(counts: Numbers) -> int | None:
+    """How many indices in front only one of two ranges has that overlap: behind them there are twice the mismatches."""
+    alone = int(np.argmax(np.diff(counts, prepend=counts[0])))
+    if not 0 < 2 * alone < counts.size:
+        return None
+    ends = np.concatenate([counts[:alone], counts[counts.size - alone :]])
+    return alone if ends.max() < _OVERLAP * counts[alone : counts.size - alone].min() else None
 
 
 def _exchange(one: Box, other: Box) -> Source:
