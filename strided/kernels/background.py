@@ -185,7 +185,7 @@ def refuse_to_crash(is_compiled: Callable[[], bool]) -> None:
         limit, _ = resource.getrlimit(resource.RLIMIT_AS)
         if limit == resource.RLIM_INFINITY:
             return
-        with open("/proc/self/statm", encoding="ascii") as file:
+        with open("/proc/self/statm", encoding="utf-8") as file:
             left = limit - int(file.read().split()[0]) * resource.getpagesize()
         if left < _LOADED_BYTES:
             raise MemoryError(f"{left >> 20} MB of address space are left (ulimit -v)")

@@ -80,9 +80,13 @@ def _limits(root: Path, group: str, limit_of: Callable[[Path], float | None]) ->
         folder = folder.parent
 
 
+# Files are read as UTF-8, which Python has from its start. Any other codec is imported when first asked for, and Python
+# takes it for unknown from then on if a signal's handler asks for it in the middle of that import.
+
+
 def _quota_of_unified_group(folder: Path) -> float | None:
     try:
-        quota, period = (folder / "cpu.max").read_text("ascii").split()[:2]
+        quota, period = (folder / "cpu.max").read_text("utf-8").split()[:2]
         return None if quota == "max" else int(quota) / int(period)
     except (OSError, ValueError, ZeroDivisionError):
         return None
@@ -90,8 +94,8 @@ def _quota_of_unified_group(folder: Path) -> float | None:
 
 def _quota_of_legacy_group(folder: Path) -> float | None:
     try:
-        quota = int((folder / "cpu.cfs_quota_us").read_text("ascii"))
-        period = int((folder / "cpu.cfs_period_us").read_text("ascii"))
+        quota = int((folder / "cpu.cfs_quota_us").read_text("utf-8"))
+        period = int((folder / "cpu.cfs_period_us").read_text("utf-8"))
         return quota / period if quota > 0 and period > 0 else None
     except (OSError, ValueError):
         return None
@@ -100,7 +104,7 @@ def _quota_of_legacy_group(folder: Path) -> float | None:
 def _bytes_in(name: str) -> Callable[[Path], float | None]:
     def limit_of(folder: Path) -> float | None:
         try:
-            return int((folder / name).read_text("ascii"))
+            return int((folder / name).read_text("utf-8"))
         except (OSError, ValueError):  # also "max", without a limit
             return None
 

@@ -79,8 +79,11 @@ def get_num_threads() -> int:
     if _requested is not None:
         return _requested
     if _available is None:
+        lock: Any = importing()
+        if lock._is_owned():
+            return 1  # a handler or a finalizer converts something in the middle of the import, and cannot wait for it
         # Imported when first asked for: pathlib costs more to import than the rest of this package's small modules.
-        with importing():
+        with lock:
             from strided.runtime.machine import usable_cpus
 
         _available = usable_cpus()

@@ -326,6 +326,28 @@ print("done")
     assert in_a_process(program).split()[-1] == "done"
 
 
+def test_a_handler_may_convert_while_the_first_conversion_counts_cpus() -> None:
+    """In the middle of any import: that would leave it half of a module, or a codec that is never found again."""
+    program = """
+import sys
+from strided.runtime import threads
+
+class Handler:
+    def find_spec(self, name, *_):
+        numbers.append(threads.get_num_threads())
+
+numbers = []
+sys.meta_path.insert(0, Handler())
+expected = threads.get_num_threads()
+sys.meta_path.pop(0)
+assert numbers and set(numbers) == {1}, numbers
+assert threads.get_num_threads() == expected
+assert "encodings.ascii" not in sys.modules
+print("done")
+"""
+    assert in_a_process(program).split() == ["done"]
+
+
 def test_helpers_are_started_although_a_handler_raised_as_the_lock_was_taken() -> None:
     program = """
 import sys
