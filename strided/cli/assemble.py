@@ -124,7 +124,7 @@ def _by_device(shards: Sequence[str], devices: int | None) -> dict[int, str]:
 
 def _refuse_alphabetical(files: Sequence[str]) -> None:
     """UsageError if names differ in their numbers alone, and these do not increase: a shell puts 10 before 2."""
-    parts = [_DIGITS.split(os.path.basename(file)) for file in files]
+    parts = [_DIGITS.split(file) for file in files]  # with the folder: each host may call its shard alike
     if len({tuple(part[::2]) for part in parts}) > 1:
         return
     for (before, first), (after, second) in pairwise(zip(files, parts, strict=True)):

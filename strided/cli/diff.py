@@ -151,10 +151,9 @@ def pair_of(operands: Sequence[str], reading: Reading) -> list[Any]:
             raise click.UsageError("--offset goes with a file of raw bytes, and these are dump folders")
         return [strided.open_dump(each) for each in operands]
     names = _named(operands)
-    if any(is_dump_folder(name) for name, _ in names):
-        for name, _ in names:
-            if name != STANDARD and not is_url(name):
-                split_name(name)  # which raises where nothing is there: a folder to compare another one with
+    for name, _ in names:
+        if name != STANDARD and not is_url(name):
+            split_name(name)  # which raises where nothing is there: that comes before what the other one lacks
     return _two_arrays(names, reading)
 
 

@@ -79,3 +79,6 @@ class BoundedCache(Generic[K, V]):
 
     def __len__(self) -> int:
         return len(self._values)
+
+    def __reduce__(self) -> tuple[type[BoundedCache[K, V]], tuple[int]]:
+        return type(self), (self._limit,)  # a copy is empty: `get` would be the original's, and so would the values

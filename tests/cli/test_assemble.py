@@ -66,6 +66,19 @@ def test_shards_in_the_order_of_a_shell(run: Run, tmp_path: Path, shards: list[P
     np.testing.assert_array_equal(np.load(tmp_path / "x.npy"), VALUES)
 
 
+def test_shards_that_are_called_alike_in_the_folder_of_each_host(run: Run, tmp_path: Path, shards: list[Path]) -> None:
+    moved = []
+    for host, shard in enumerate(shards):
+        moved.append(tmp_path / f"host{host}" / "w.bin")
+        moved[-1].parent.mkdir()
+        shard.rename(moved[-1])
+    assert run("assemble", SHAPE, SHARDING, *moved, tmp_path / "x.npy")[0] == 0
+    np.testing.assert_array_equal(np.load(tmp_path / "x.npy"), VALUES)
+    code, _, err = run("assemble", SHAPE, SHARDING, *sorted(moved), tmp_path / "y.npy")
+    assert code == 2
+    assert f"{moved[2]} comes behind {moved[11]}" in err
+
+
 def test_names_whose_numbers_say_nothing(run: Run, tmp_path: Path, shards: list[Path]) -> None:
     others = [
         shard.rename(tmp_path / name) for shard, name in zip(shards[:3], ("b2.bin", "a1.bin", "c.bin"), strict=True)

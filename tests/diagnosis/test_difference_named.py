@@ -90,6 +90,9 @@ def test_tolerances_and_limit_are_those_of_diff() -> None:
         (np.zeros(3), sd.LayoutArray.from_numpy(np.zeros(2, "f4")), "float64[3] in a, f32[2]{0} in b"),
         (np.array(["a"]), np.array(["a"]), "<U1"),
         (np.zeros(2), None, "ndarray in a, NoneType in b"),
+        ("adam", "sgd", "<U"),
+        ([[1], [2, 3]], [[1], [2, 3]], "inhomogeneous"),
+        (object(), object(), "object"),
     ],
 )
 def test_what_cannot_be_compared_is_named(x: Any, y: Any, problem: str) -> None:
@@ -98,7 +101,7 @@ def test_what_cannot_be_compared_is_named(x: Any, y: Any, problem: str) -> None:
     assert found.values[0].equal
     assert problem in found.values[1].problem
     assert found.first is found.values[1]
-    assert f"  x: {found.values[1].problem}" in str(found)
+    assert f"  x: {found.values[1].problem}" in found.text(300)
 
 
 def test_tuples_are_compared_part_by_part() -> None:
@@ -106,6 +109,35 @@ def test_tuples_are_compared_part_by_part() -> None:
     assert [(value.name, value.equal) for value in found.values] == [("x[0]", True), ("x[1][0]", False)]
     found = diff_arrays({"x": (np.zeros(2),)}, {"x": (np.zeros(2), np.zeros(1))})
     assert [(value.name, value.problem) for value in found.values] == [("x[0]", ""), ("x[1]", "only in b")]
+
+
+def test_numbers_and_lists_are_compared() -> None:
+    assert diff_arrays({"step": 3, "beta": [0.9, 0.99]}, {"step": 3, "beta": [0.9, 0.99]}).equal
+    found = diff_arrays({"step": 3, "beta": [0.9, 0.99]}, {"step": 4, "beta": [0.9, 0.999]})
+    assert [(value.name, value.equal) for value in found.values] == [("step", False), ("beta", False)]
+
+
+def test_mappings_in_mappings_are_compared_part_by_part() -> None:
+    found = diff_arrays({"layer": {"w": np.zeros(2), "b": 1}}, {"layer": {"w": np.ones(2), "c": 1}})
+    assert not found.equal
+    assert [(value.name, value.problem) for value in found.values] == [
+        ("layer/w", ""),
+        ("layer/b", "only in a"),
+        ("layer/c", "only in b"),
+    ]
+    assert diff_arrays({"layer": {"w": np.zeros(2)}}, {"layer": {"w": np.zeros(2)}}).equal
+
+
+def test_what_a_library_cannot_make_an_array_of_is_named() -> None:
+    class Tensor:
+        shape = (2,)
+
+        def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+            raise TypeError("Got unsupported ScalarType BFloat16")
+
+    found = diff_arrays({"x": Tensor(), "y": 1}, {"x": Tensor(), "y": 1})
+    assert [value.equal for value in found.values] == [False, True]
+    assert found.values[0].problem == "Got unsupported ScalarType BFloat16"
 
 
 def test_nothing_in_common() -> None:
@@ -120,6 +152,8 @@ def test_no_mapping() -> None:
         diff_arrays({}, np.zeros(2))  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="rtol"):
         diff_arrays({}, {}, rtol=-1)
+    with pytest.raises(ValueError, match="limit"):
+        diff_arrays({}, {}, limit=-1)
 
 
 def test_all_of_it_is_json() -> None:
@@ -200,6 +234,7 @@ def test_single_arrays_are_compared_whatever_their_names(run: Run, tmp_path: Pat
     code, out, _ = run("diff", a, c)
     assert code == 1
     assert "only in b: z" in out
+    assert run("diff", c, tmp_path / "missing.npz") == (2, "", f"strided: {tmp_path / 'missing.npz'}: No such file\n")
     np.save(tmp_path / "x.npy", np.arange(3))
     code, _, err = run("diff", tmp_path / "x.npy", c)
     assert code == 2

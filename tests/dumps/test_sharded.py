@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import math
+import pickle
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -411,6 +414,18 @@ for axes, spec, order in [
     found.append([text, shards, index])
 json.dump(found, sys.stdout)
 """
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda array: pickle.loads(pickle.dumps(array))])
+def test_a_copy_of_all_shares_nothing(copied: Callable[[ShardedArray], ShardedArray]) -> None:
+    original = assemble([np.arange(2), np.arange(2, 4)], "{devices=[2]<=[2]}", (4,))
+    np.asarray(original)  # which keeps the shards
+    other = copied(original)
+    original.shard(0)[0] = 9
+    assert other[0] == 0
+    other.shard(1)[1] = 7
+    assert other[3] == 7
+    assert original[3] == 3
 
 
 @pytest.mark.jax

@@ -6,6 +6,10 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, SupportsIndex
 
+import numpy as np
+
+from strided.arrays.base import Array
+from strided.arrays.grid_array import GridArray
 from strided.arrays.layout_array import LayoutArray
 from strided.diagnosis.difference.compare import compared
 from strided.diagnosis.difference.named_result import ArraysDifference, ValueDifference
@@ -13,6 +17,7 @@ from strided.diagnosis.difference.operands import operand_of
 from strided.diagnosis.difference.result import Difference
 from strided.diagnosis.difference.values import Tolerance
 from strided.errors import StridedError
+from strided.runtime.argument_checks import whole
 
 
 def diff_arrays(
@@ -31,7 +36,8 @@ def diff_arrays(
     Parameters
     ----------
     a, b : mapping of str to array
-        Arrays as `strided.diff` takes them, read when they are compared; tuples of such are compared part by part.
+        Arrays in memory or in files, and what NumPy makes arrays of, read when they are compared. Tuples and mappings
+        of such are compared part by part. A value that cannot be compared is one that differs, and `problem` says why.
     rtol, atol, max_ulp, equal_nan, limit
         As for `strided.diff`.
     progress : callable, optional
@@ -42,7 +48,7 @@ def diff_arrays(
     TypeError
         No mapping.
     ValueError
-        A negative tolerance.
+        A tolerance or `limit` is negative.
 
     Examples
     --------
@@ -56,7 +62,7 @@ def diff_arrays(
     for letter, given in (("a", a), ("b", b)):
         if not isinstance(given, Mapping):
             raise TypeError(f"{letter} is no mapping of names to arrays but a {type(given).__name__}")
-    tolerance = Tolerance(rtol, atol, max_ulp, equal_nan)
+    tolerance, limit = Tolerance(rtol, atol, max_ulp, equal_nan), whole(limit, "limit", 0)
     values: list[ValueDifference] = []
     for name in a:
         if name in b:
@@ -76,7 +82,7 @@ def differences_of(
     instruction: str = "",
     files: tuple[Path, ...] = (),
 ) -> Iterator[ValueDifference]:
-    """The differences of a value that both sides have: of each of its arrays, if it is a tuple; none of tokens."""
+    """The differences of a value that both sides have: of each part of a tuple or mapping; none of tokens."""
     try:
         first, second = (dict(_flat(name, side[key])) for side in sides)
     except (StridedError, OSError) as error:
@@ -91,25 +97,36 @@ def differences_of(
 
 
 def _flat(name: str, value: Any) -> Iterator[tuple[str, Any]]:
-    """The arrays of a value by name; those of a tuple by their places in it."""
+    """The arrays of a value by name; those of a tuple by their places in it, those of a mapping by their keys."""
     if isinstance(value, tuple):
         for k, each in enumerate(value):
             yield from _flat(f"{name}[{k}]", each)
+    elif isinstance(value, Mapping):
+        for key, each in value.items():
+            yield from _flat(f"{name}/{key}", each)
     else:
         yield name, value
 
 
 def _difference_or_why(x: Any, y: Any, tolerance: Tolerance, limit: SupportsIndex) -> Difference | str | None:
     """The difference of two values, or why they cannot be compared; None for two tokens, which hold nothing."""
-    if not (hasattr(x, "shape") and hasattr(y, "shape")):
-        return None if type(x) is type(y) else f"{type(x).__name__} in a, {type(y).__name__} in b"
-    if x.shape != y.shape:
-        return f"{_described(x)} in a, {_described(y)} in b"
+    if x is None or y is None:
+        return None if x is y else f"{type(x).__name__} in a, {type(y).__name__} in b"
     try:
-        return compared(operand_of(x, "a"), operand_of(y, "b"), tolerance, limit)
+        first, second = _array(x), _array(y)
+    except (OSError, RuntimeError, TypeError, ValueError) as error:  # as lists of many lengths and torch's bfloat16 do
+        return str(error)
+    if first.shape != second.shape:
+        return f"{_described(first)} in a, {_described(second)} in b"
+    try:
+        return compared(operand_of(first, "a"), operand_of(second, "b"), tolerance, limit)
     except (StridedError, OSError) as error:  # a type that XLA lacks, a file that is gone or shorter by now
         return str(error)
 
 
-def _described(array: Any) -> str:
+def _array(value: Any) -> LayoutArray | GridArray | Array:
+    return value if isinstance(value, (LayoutArray, GridArray)) else np.asarray(value)
+
+
+def _described(array: LayoutArray | GridArray | Array) -> str:
     return str(array.spec) if isinstance(array, LayoutArray) else f"{array.dtype}{list(array.shape)}"

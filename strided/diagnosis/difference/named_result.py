@@ -157,7 +157,7 @@ class ArraysDifference(_Report):
 
     @property
     def _count(self) -> str:
-        return f"{sum(not value.equal for value in self.values)} of {len(self.values):,} arrays differ"
+        return f"{sum(not value.equal for value in self.values):,} of {len(self.values):,} arrays differ"
 
     def to_dict(self) -> dict[str, Any]:
         """Everything, of types that JSON has."""

@@ -203,16 +203,17 @@ def _read_split(outer: Field) -> SplitConfig:
 def read_program_shape(view: memoryview, at: int = 0) -> ProgramShape:
     """The parameters and the result of a ProgramShapeProto. DumpError for any other bytes."""
     parameters, names = [], []
-    results: dict[int, Field] = {}
+    messages: dict[int, Field] = {}
     for field in fields(view, "ProgramShapeProto", at):
         match field.number:
             case 1:
                 parameters.append(read_shape(field.view("ProgramShapeProto.parameters"), field.at))
             case 2:
-                join(results, field, "ProgramShapeProto.result")
+                join(messages, field, "ProgramShapeProto.result")
             case 3:
                 names.append(field.text("ProgramShapeProto.parameter_names"))
-    result = next((read_shape(one.view("ProgramShapeProto.result"), one.at) for one in results.values()), None)
+    found = messages.get(2)
+    result = None if found is None else read_shape(found.view("ProgramShapeProto.result"), found.at)
     return ProgramShape(tuple(parameters), result, tuple(names))
 
 
