@@ -233,6 +233,7 @@ for name in (one for one in (*LINES, *BRAIDS, *SHARED, *SQUARES) if is_used(one,
     assert (ran.returncode, ran.stdout) == (0, ""), ran.stderr
 
 
+@pytest.mark.slow
 def test_every_cpu_copies_two_bytes_as_one_number() -> None:
     """Of vectors of two bytes, LLVM makes three times as many instructions for ARM."""
     script = f"""

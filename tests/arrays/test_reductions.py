@@ -92,6 +92,7 @@ def test_every_reduction_of_every_type(layout: str, name: str) -> None:
 @pytest.mark.parametrize(
     ("layout", "name"), thinned(itertools.product(["{2,1,0:T(2,4)}", "{0,2,1:T(2,2)}", "{0,1,2}"], NAMES), 7)
 )
+@pytest.mark.slow
 def test_every_reduction_of_three_axes(layout: str, name: str) -> None:
     x = np.random.default_rng(2).integers(-50, 50, (5, 7, 6)).astype(np.float64)
     a = sd.LayoutArray.from_numpy(x, layout)
@@ -424,6 +425,7 @@ def test_sums_of_pairs_take_no_more_memory_than_a_copy(name: str, monkeypatch: p
     assert peak < 2 * x.nbytes
 
 
+@pytest.mark.slow
 def test_memory_is_bounded(tmp_path: Path) -> None:
     """A quarter of a gigabyte, sparse, in a few megabytes."""
     shape = sd.parse("f32[8192,8192]{0,1:T(8,128)}")

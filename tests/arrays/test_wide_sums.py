@@ -211,6 +211,7 @@ _REDUCTIONS = ["sum", "mean", "var", "std", "nansum", "nanmean", "nanvar", "nans
 
 
 @pytest.mark.parametrize("element_type", thinned([*FLOATS, *INTEGERS], 29))
+@pytest.mark.slow
 def test_results_do_not_depend_on_size_layout_or_threads(element_type: str, monkeypatch: pytest.MonkeyPatch) -> None:
     if element_type in INTEGERS:
         x = (np.arange(21 * 34) * 7).reshape(21, 34).astype(dtype_of(element_type))

@@ -125,6 +125,7 @@ for _ in range(3):
     [("sys.exit(1)", 1, ""), ("os.kill(os.getpid(), signal.SIGINT)", 130, "strided: interrupted\n")],
     ids=["answers", "Ctrl-C"],
 )
+@pytest.mark.slow
 def test_where_no_process_or_thread_can_be_started_a_command_goes_on_by_itself(
     limited: str, instead: str, code: int, shown: str, tmp_path: Path
 ) -> None:

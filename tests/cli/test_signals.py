@@ -67,6 +67,7 @@ def test_a_conversion_that_is_stopped_leaves_nothing(
 
 
 @pytest.mark.parametrize("module", thinned(["strided.cli.run", "click", "strided.cli.memory", "strided.dumps.hlo"], 2))
+@pytest.mark.slow
 def test_ctrl_c_may_come_while_a_command_is_imported(module: str) -> None:
     script = (
         "import sys\n"

@@ -18,6 +18,7 @@ from tests.commands import Run
 from tests.thinned import thinned
 
 
+@pytest.mark.slow
 def test_a_pipe_on_both_ends(dump: Path) -> None:
     command = [sys.executable, "-m", "strided", "convert", "-", SHAPE, "-"]
     done = subprocess.run(command, input=dump.read_bytes(), capture_output=True, timeout=60, check=False)
@@ -181,6 +182,7 @@ def test_a_full_disk_is_told_with_the_name_of_what_is_full(dump: Path, unbuffere
         3,
     ),
 )
+@pytest.mark.slow
 def test_an_error_that_cannot_be_told_is_one(arguments: tuple[str, ...], tmp_path: Path) -> None:
     with open("/dev/full", "wb") as full:
         done = subprocess.run(

@@ -156,6 +156,7 @@ def test_rows_that_are_alike_or_of_one_number_are_in_no_other_order() -> None:
     ],
 )
 @pytest.mark.parametrize("layout", ["{1,0:T(8,128)}", "{0,1}"])
+@pytest.mark.slow
 def test_two_boxes_that_have_changed_places(one: Any, other: Any, where: str, layout: str) -> None:
     y = X.copy()
     y[one], y[other] = X[other], X[one]

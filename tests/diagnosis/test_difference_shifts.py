@@ -80,6 +80,7 @@ def test_a_header_that_is_read_as_values() -> None:
 
 @pytest.mark.parametrize("a_layout", ["{1,0}", "{0,1}", "{1,0:T(8,128)}"])
 @pytest.mark.parametrize("b_layout", ["{1,0}", "{0,1}", "{1,0:T(8,128)}"])
+@pytest.mark.slow
 def test_what_does_not_give_every_compared_element_is_no_movement(a_layout: str, b_layout: str) -> None:
     values = values_of((48, 384))
     a = sd.LayoutArray.from_numpy(values, f"f32[48,384]{a_layout}")

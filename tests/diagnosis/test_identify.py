@@ -116,6 +116,7 @@ def test_the_buffer_of_the_demonstration(known: str | None) -> None:
 
 
 @pytest.mark.parametrize(("filling", "known"), [(np.nan, None), (np.nan, "bf16[5,131]"), (-1, "[5,131]")])
+@pytest.mark.slow
 def test_filling_says_nothing_of_the_type(filling: float, known: str | None) -> None:
     raw = sd.LayoutArray.from_numpy(demo.expected(), demo.SHAPE, padding=filling).buffer
     found = identify(raw, known)
@@ -192,6 +193,7 @@ def test_noise_is_never_decided(known: str, size: int) -> None:
         3,
     ),
 )
+@pytest.mark.slow
 def test_garbage_in_the_padding_gives_the_rows_of_a_wrong_layout_no_scale(text: str, seed: int) -> None:
     raw, _ = buffer_of(text, noise, seed=seed)
     found = identify(raw, without_layout(text))
@@ -250,6 +252,7 @@ def test_constant_values_decide_nothing() -> None:
 
 
 @pytest.mark.parametrize("text", ["f16[30,20,16]{2,0,1:T(8,128)(2,1)}", "s8[8,64,96]{2,1,0:T(32,128)(4,1)}"])
+@pytest.mark.slow
 def test_equal_values_beside_garbage_in_the_padding(text: str) -> None:
     """A buffer that was set to one value: wrong readings mix it with garbage, and look smooth for all that is equal."""
     raw = np.frombuffer(np.random.default_rng(1).bytes(sd.parse_shape(text).buffer_byte_size), np.uint8).copy()
@@ -280,6 +283,7 @@ def is_sure_of_another(raw: bytes, text: str, front: int = 0) -> bool:
 @pytest.mark.parametrize(
     ("kind", "dimensions"), thinned(itertools.product(["pred", "u8"], ["17,40", "12,128", "24,100", "12,384"]), 9)
 )
+@pytest.mark.slow
 def test_of_masks_none_but_the_right_layout_is_named(kind: str, dimensions: str) -> None:
     """Their neighbours are much alike, and zeros of the padding are the smoothest rows of a mask."""
     for layout in ("{1,0:T(8,128)(4,1)}", "{1,0:T(8,128)}", "{1,0}"):
@@ -350,6 +354,7 @@ def test_order_that_a_few_places_show_is_chance() -> None:
     assert identify(bytes(64) + values.T.tobytes(), "pred[10,200]").verdict == "tied"
 
 
+@pytest.mark.slow
 def test_lengths_of_rows_do_not_tell_which_rows_are_neighbours() -> None:
     """Masks of padding: each row is a run of ones, and no row is like the next one in either reading."""
     text = "s32[8,64,96]{2,1,0:T(8,128)}"
@@ -361,6 +366,7 @@ def test_lengths_of_rows_do_not_tell_which_rows_are_neighbours() -> None:
         assert text in first(identify(raw, without_layout(text)))
 
 
+@pytest.mark.slow
 def test_counted_values_are_a_sequence_with_tiles_that_give_the_same_values() -> None:
     """Rows of 128 columns lie in T(8,128) as without tiles: that of the two was not asked whether values go on."""
     values = np.arange(2 * 4 * 64 * 128, dtype=np.int32).reshape(2, 4, 64, 128) % 120
@@ -380,6 +386,7 @@ def test_sequences_one_below_the_other_have_no_tiles_of_their_length() -> None:
 
 @pytest.mark.parametrize("make", thinned([weights, noise], 2))
 @pytest.mark.parametrize("text", ["f32[17,300]{1,0:T(8,128)}", "s8[48,200]{1,0:T(32,128)(4,1)}"])
+@pytest.mark.slow
 def test_padding_of_ones_alone_is_no_small_integer(text: str, make: Any) -> None:
     """A fill of 0xff is NaN to floats and -1 to integers, of which the least length was taken for a sign of s32."""
     shape = sd.parse_shape(text)
@@ -398,6 +405,7 @@ def test_parts_of_the_shape(known: str | None) -> None:
 
 
 @pytest.mark.parametrize("known", ["f32[?,17,?]", "f32[5,?,?]", "f32[?,?,300]"])
+@pytest.mark.slow
 def test_two_unknown_sizes_of_a_row_major_layout(known: str) -> None:
     text = "f32[5,17,300]{2,1,0:T(8,128)}"
     assert text in named(identify(buffer_of(text, smooth, padding=0)[0], known))
@@ -630,6 +638,7 @@ def test_wide_integers_are_compared_exactly(dtype: Any) -> None:
 
 
 @pytest.mark.parametrize("layout", ["{1,0:T(8,128)}", "{0,1}"])
+@pytest.mark.slow
 def test_layouts_that_differ_in_a_few_elements_of_a_large_array_are_told_apart(layout: str) -> None:
     """A sample of mostly zeros has the same values in all layouts."""
     values = np.zeros((1024, 2048), np.float32)
@@ -684,6 +693,7 @@ def test_a_size_that_nothing_explains() -> None:
     ("dimensions", "layout"), [((17, 300), ""), ((300, 17), ""), ((9, 16, 35), ""), ((17, 300), ":T(8,128)")]
 )
 @pytest.mark.parametrize("every", thinned([256, 251, 1 << 20], 3))
+@pytest.mark.slow
 def test_counted_values_are_taken_for_row_major(dimensions: tuple[int, ...], layout: str, every: int) -> None:
     """They go on from one row to the next, and are as smooth where the dimensions are in another order."""
     order = ",".join(map(str, reversed(range(len(dimensions)))))
@@ -714,6 +724,7 @@ def test_pages_of_a_large_file_are_given_back_where_the_system_takes_them(
         assert source.content[:3].tolist() == [0, 1, 2]
 
 
+@pytest.mark.slow
 def test_a_large_file_takes_little_memory(tmp_path: Path) -> None:
     with open(tmp_path / "x.bin", "wb") as file:
         file.truncate(64 << 20)
@@ -800,6 +811,7 @@ def test_random_words_say_nothing_of_an_integer_type(kind: str) -> None:
     assert abs(weight + 30 * (kind not in ("s8", "u8", "s32", "u32"))) < 20
 
 
+@pytest.mark.slow
 def test_signed_bytes_are_no_exponents() -> None:
     values = np.clip(np.rint(np.random.default_rng(6).normal(size=(300, 70)) * 30), -127, 127).astype(np.int8)
     for front in (0, 512):

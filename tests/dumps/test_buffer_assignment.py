@@ -519,6 +519,7 @@ def test_mangled_texts_end_in_a_value_or_a_dump_error(place, piece, cut):
     ],
     ids=["attributes", "angles", "indices", "values", "braces", "digits", "claims"],
 )
+@pytest.mark.slow
 def test_bombs_take_linear_time(line):
     def read(text):
         with warnings.catch_warnings():

@@ -169,6 +169,7 @@ PIECES = [b"a (", b"a () -> ", b"a = b[(", b"a = b[)", b") -> ", b"HloModule", b
 
 
 @pytest.mark.parametrize(("start", "piece"), thinned(itertools.product(STARTS, PIECES), 3))
+@pytest.mark.slow
 def test_heads_take_linear_work(start, piece):
     assert recognise(start + piece * 30_000) in KINDS
     check_linear(lambda size: partial(recognise, start + piece * size), 40)

@@ -310,6 +310,7 @@ def test_messages_in_several_parts_are_one(name: str) -> None:
     assert read_hlo(outer).to_text() == wanted.to_text()
 
 
+@pytest.mark.slow
 def test_very_many_parts_of_a_message_take_little_more_memory_than_their_bytes() -> None:
     parts = bytes_field(7, b"") * 100_000  # OpMetadata
     one = instruction("x", "add", 1).SerializeToString() + parts

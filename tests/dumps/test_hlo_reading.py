@@ -526,6 +526,7 @@ def test_asynchronous_bodies_in_each_other_read_alike_from_text_and_proto() -> N
     assert [i.opcode for i in read_hlo(again).instructions] == opcodes
 
 
+@pytest.mark.slow
 def test_asynchronous_bodies_in_each_other_take_no_more_room_than_their_text() -> None:
     depth = 300
     longest = max(map(len, read_hlo(asynchronous_in_each_other(depth)).to_text().split("\n")))

@@ -503,6 +503,7 @@ def test_a_string_behind_the_brace_may_span_lines() -> None:
 
 
 @pytest.mark.parametrize("comment", thinned(["/* } ) */\n", "// { ( a = b(\n", "/*\n*/\n"], 3))
+@pytest.mark.slow
 def test_many_lines_of_comments_take_time_in_proportion(comment: str) -> None:
     lines = comment * 20_000
     text = (
@@ -773,6 +774,7 @@ BOMBS = {
 
 @pytest.mark.parametrize("name", thinned(BOMBS, 9))
 @pytest.mark.filterwarnings("ignore::strided.errors.DumpWarning")
+@pytest.mark.slow
 def test_text_bombs_take_linear_time_and_memory(name: str) -> None:
     text = f"HloModule m\n\nENTRY e {{\n{BOMBS[name]}\n}}\n"
     tracemalloc.start()

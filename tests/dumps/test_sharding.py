@@ -385,6 +385,7 @@ BOMBS = {
 
 
 @pytest.mark.parametrize("kind", thinned(BOMBS, 3))
+@pytest.mark.slow
 def test_long_texts_take_linear_work(kind):
     def read(text):
         shown = ""

@@ -155,6 +155,7 @@ BOMBS = {
 
 
 @pytest.mark.parametrize("kind", thinned(BOMBS, 3))
+@pytest.mark.slow
 def test_bombs_take_linear_work(kind):
     def read(text):
         try:

@@ -57,6 +57,7 @@ console.log(JSON.stringify(found));
 
 
 @needs_node
+@pytest.mark.slow
 def test_every_slot_and_every_element() -> None:
     shapes = [sd.parse_shape(text) for text in SHAPES]
     done = subprocess.run(

@@ -58,6 +58,7 @@ LAYOUTS = ["{1,0}", "{0,1}", "{1,0:T(2,2)}", "{0,1:T(2,4)}", "{1,0:T(8,128)}", "
 
 @pytest.mark.parametrize("layout", thinned(LAYOUTS, 5))
 @pytest.mark.parametrize("dtype", thinned(["?", "i1", "u2", "i4", "u8", "f4", "f8", "c16"], 5))
+@pytest.mark.slow
 def test_every_element_is_read(layout: str, dtype: str) -> None:
     x = (np.arange(13 * 9).reshape(13, 9) % 120).astype(dtype)
     a = sd.LayoutArray.from_numpy(x, layout)
@@ -91,6 +92,7 @@ def test_every_rank() -> None:
     assert [at(line, i) for i in range(-10, 10)] == [*range(10), *range(10)]
 
 
+@pytest.mark.slow
 def test_indices_as_in_numpy() -> None:
     x = np.arange(12, dtype=np.int16).reshape(3, 4)
     a = sd.LayoutArray.from_numpy(x, "{0,1:T(2,2)}")

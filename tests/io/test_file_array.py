@@ -104,6 +104,7 @@ def test_conversions_write_what_encoding_does(text: str, tmp_path: Path) -> None
 
 @pytest.mark.parametrize("text", thinned(TEXTS, 5))
 @pytest.mark.usefixtures("small")
+@pytest.mark.slow
 def test_parts_are_read_as_they_are(text: str, tmp_path: Path) -> None:
     values = written(tmp_path / "x.bin", text)
     with (tmp_path / "x.bin").open("rb") as file, open_file(file, "x", text) as array:

@@ -141,6 +141,7 @@ def has_ended(pid: int) -> bool:
     return False
 
 
+@pytest.mark.slow
 def test_a_kernel_is_ready_some_time_later_and_then_on_disk(folder: Path) -> None:
     code = """
 assert not ready()

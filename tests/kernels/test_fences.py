@@ -85,6 +85,7 @@ def code_of(name: str) -> tuple[str, str]:
 
 
 @pytest.mark.parametrize("name", HOMES)
+@pytest.mark.slow
 def test_what_is_written_past_the_caches_is_fenced(name: str) -> None:
     text, own = code_of(name)
     assert (_STREAMING in text) == ("streaming" in inspect.signature(kernel_of(name).compiled.py_func).parameters)

@@ -136,6 +136,7 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("kind", thinned(HOSTILE, 7))
+@pytest.mark.slow
 def test_hostile_text_of_any_size_ends_soon(kind: str) -> None:
     """In work that grows as the text does."""
     value_or_error(HOSTILE[kind](200_000))

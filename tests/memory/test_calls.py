@@ -70,6 +70,7 @@ def test_a_computation_counts_anew_each_time_it_is_called(body: str, calls: str,
 
 
 @pytest.mark.parametrize("depth", [17, 40])
+@pytest.mark.slow
 def test_calls_without_end_are_refused(depth: int) -> None:
     """A module of two kilobytes may call for 400,000 instructions, or for any number."""
     computation = "%f{n} (p: f32[8]) -> f32[8] {{\n  %p{n} = f32[8]{{0}} parameter(0)\n{calls}}}\n\n"

@@ -597,6 +597,7 @@ DEEP = 3000
 
 
 @pytest.mark.parametrize("opcode", ["call", "fusion"])
+@pytest.mark.slow
 def test_deep_calls_end(opcode):
     how = "to_apply" if opcode == "call" else "kind=kLoop, calls"
     chain = [f"f0 {{ p = {ROW} parameter(0) ROOT c = {COLUMN} copy(p) }}"] + [

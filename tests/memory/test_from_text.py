@@ -39,6 +39,7 @@ def test_totals_are_the_compilers_and_every_row_is_explained(path: Path) -> None
 
 
 @pytest.mark.parametrize("path", thinned(REPORTS, 3), ids=lambda path: path.name)
+@pytest.mark.slow
 def test_padding_is_at_most_what_a_text_leaves_room_for(path: Path, tmp_path: Path) -> None:
     """What is in no row may be padding: a text that lost a row bounds it as much as before, or more."""
     lines = text_of(path).splitlines(keepends=True)
@@ -218,6 +219,7 @@ def test_the_name_of_a_program_ends_with_its_line() -> None:
         assert found.module == "jit_step"
 
 
+@pytest.mark.slow
 def test_what_a_cut_report_lacks_is_not_claimed() -> None:
     text = text_of(REPORTS[0])
     whole, seen = sd.memory_report(text), 0

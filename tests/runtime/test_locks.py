@@ -21,6 +21,7 @@ def printed(program: str) -> str:
     ("module", "call"),
     [("strided.runtime.machine", "strided.get_num_threads()"), ("logging", "strided.kernels.background.undisturbed()")],
 )
+@pytest.mark.slow
 def test_forks_wait_while_another_thread_imports_what_conversions_need(module: str, call: str) -> None:
     """Python keeps the lock of a module that was being imported, so that the child waits for ever."""
     program = f"""

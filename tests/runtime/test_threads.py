@@ -300,6 +300,7 @@ def in_a_process(program: str) -> str:
     return done.stdout
 
 
+@pytest.mark.slow
 def test_a_finalizer_may_convert_while_helpers_are_started() -> None:
     program = """
 import gc

@@ -173,6 +173,7 @@ def test_a_large_transposition(way: str, element_type: str) -> None:
         3,
     ),
 )
+@pytest.mark.slow
 def test_large_tiles(way: str, text: str) -> None:
     case = Case.parse(text)
     values = some_values(case)
