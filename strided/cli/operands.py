@@ -21,7 +21,7 @@ from strided.errors import BufferSizeError, StridedError, UnsupportedError
 from strided.files.magic import HEAD_BYTES, NPY_MAGIC, Format, format_of
 from strided.files.regular import is_seekable, refuse_irregular
 from strided.io import file_array
-from strided.io.containers import chosen, ending_of, name_of, open_container, split_name
+from strided.io.containers import chosen, ending_of, is_container, name_of, open_container, split_name
 from strided.io.zarr_store import ZarrArray, ZarrStore, is_zarr
 from strided.layout import AnyShape
 from strided.layout.element_types import element_type_of_dtype
@@ -71,10 +71,7 @@ def holds_names(source: str) -> bool:
     if not os.path.isfile(source):  # standard input, a pipe, a name in a file, nothing
         return False
     with open(source, "rb") as file:
-        if (container := open_container(file, source)) is not None:
-            with container:
-                return True
-        return _kind_of_dump(file, Path(source)) == "snapshot"
+        return is_container(file, source) or _kind_of_dump(file, Path(source)) == "snapshot"
 
 
 def mapped(array: Any) -> Any:

@@ -7,10 +7,10 @@ import errno
 import os
 import re
 import zipfile
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import BinaryIO, Self
+from typing import BinaryIO, Self, TypeAlias
 
 from strided.errors import DumpError, LayoutError, StridedError, UnsupportedError
 from strided.escape import visible
@@ -24,6 +24,7 @@ from strided.layout import Shape
 from strided.runtime.lazy import lazy
 from strided.wording import names_meant, some
 
+_Reader: TypeAlias = Callable[[BinaryIO, str], Mapping[str, Tensor | NpzMember | BrokenMember]]
 _COMPRESSED = re.compile(r"\.(gz|zst)$", re.IGNORECASE)
 
 
@@ -102,14 +103,25 @@ def open_container(file: BinaryIO, path: str) -> Container | None:
 
     DumpError for a broken one.
     """
+    read = _reader_of(file, path)
+    return None if read is None else Container(file, path, read(file, path))
+
+
+def is_container(file: BinaryIO, path: str) -> bool:
+    """Whether the content or the name of an open file is that of a container, which may be broken."""
+    return _reader_of(file, path) is not None
+
+
+def _reader_of(file: BinaryIO, path: str) -> _Reader | None:
+    """What reads the members of an open file."""
     size = file.seek(0, os.SEEK_END)
     file.seek(0)
     head = file.read(HEAD_BYTES)
     ending = ending_of(path)
     if head.startswith((ZIP_MAGIC, EMPTY_ZIP_MAGIC)) or ending == ".npz":
-        return Container(file, path, read_npz(file, path))
+        return read_npz
     if is_safetensors(head, size) or ending == ".safetensors":
-        return Container(file, path, read_safetensors(file, path))
+        return read_safetensors
     return None
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -58,7 +59,7 @@ class ValueDifference:
         }
 
 
-class _Report:
+class _Report(ABC):
     """What reports on arrays by name have in common: which differ, in words, and the first of these with its map."""
 
     a: str | Path
@@ -73,11 +74,17 @@ class _Report:
         return next((value for value in self.values if not value.equal), None)
 
     @property
-    def _count(self) -> str:
-        raise NotImplementedError
+    def _differing(self) -> list[ValueDifference]:
+        return [value for value in self.values if not value.equal]
 
+    @property
+    @abstractmethod
+    def _count(self) -> str:
+        """How many values differ, in words."""
+
+    @abstractmethod
     def _lines(self) -> Iterator[str]:
-        raise NotImplementedError
+        """The report, without the map of what differs first."""
 
     def text(self, width: SupportsIndex = 80) -> str:
         """The report, at most `width` columns wide; what differs first is shown with its map."""
@@ -117,7 +124,7 @@ class _Report:
                 yield f"only in {letter}: {', '.join(names[:_SHOWN])}{more}"
 
     def _lines_on_values(self) -> Iterator[str]:
-        differing = [value for value in self.values if not value.equal]
+        differing = self._differing
         for value in differing[:_SHOWN]:
             found = value.difference
             how = value.problem if found is None else found.share_in_words
@@ -153,11 +160,11 @@ class ArraysDifference(_Report):
     @property
     def equal(self) -> bool:
         """Whether both have the same names, and all arrays are equal."""
-        return all(value.equal for value in self.values) and not self.only_in_a + self.only_in_b
+        return not self._differing and not self.only_in_a + self.only_in_b
 
     @property
     def _count(self) -> str:
-        return f"{sum(not value.equal for value in self.values):,} of {len(self.values):,} arrays differ"
+        return f"{len(self._differing):,} of {len(self.values):,} arrays differ"
 
     def to_dict(self) -> dict[str, Any]:
         """Everything, of types that JSON has."""
@@ -202,16 +209,13 @@ class DumpDifference(_Report):
     def equal(self) -> bool:
         """Whether both folders hold the same modules and values, and all of them can be read."""
         return (
-            not any(self.modules.values())
-            and all(v.equal for v in self.values)
-            and not self.only_in_a + self.only_in_b + self.unread
+            not any(self.modules.values()) and not self._differing and not self.only_in_a + self.only_in_b + self.unread
         )
 
     @property
     def _count(self) -> str:
-        differing = sum(not value.equal for value in self.values)
         unread = f", {counted(len(self.unread), 'snapshot')} cannot be read" if self.unread else ""
-        return f"{differing} of {len(self.values)} arguments and results differ{unread}"
+        return f"{len(self._differing)} of {len(self.values)} arguments and results differ{unread}"
 
     def to_dict(self) -> dict[str, Any]:
         """Everything, of types that JSON has."""
