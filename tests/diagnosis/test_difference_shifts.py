@@ -91,6 +91,35 @@ def test_what_does_not_give_every_compared_element_is_no_movement(a_layout: str,
     assert "shift" not in {pattern.kind for pattern in diff(a, b).patterns}
 
 
+@pytest.mark.parametrize("nbytes", [40_000, -40_000, 40_002, -3_001])
+@pytest.mark.parametrize("text", ["f32[30000]{0}", "f32[100,380]{1,0:T(8,128)}", "bf16[250,200]{1,0}"])
+def test_a_dump_that_was_read_from_a_wrong_offset(text: str, nbytes: int) -> None:
+    """However far it is: what comes from beyond an end refutes nothing, and is not explained."""
+    shape = sd.parse_shape(text)
+    values = values_of(shape.dimensions, shape.dtype)
+    written = sd.LayoutArray.from_numpy(values, shape).buffer
+    beside = np.random.default_rng(1).bytes(abs(nbytes))
+    image = beside + written.tobytes() + beside
+    read = sd.LayoutArray(image[0 if nbytes > 0 else 2 * len(beside) :], shape, allow_excess=True)
+    for a in (values, sd.LayoutArray(written, shape)):
+        first = diff(a, read).patterns[0]
+        assert (first.kind, first.where) == ("shift", f"{nbytes:,} bytes")
+        assert first.share == pytest.approx(1 - abs(nbytes) / written.nbytes, abs=0.05)
+        assert first.sentence.endswith("the others come from beyond an end, or from padding")
+
+
+def test_a_dump_of_the_other_byte_order_that_was_read_from_a_wrong_offset() -> None:
+    values = np.random.default_rng(0).integers(0, 1 << 30, 40_000).astype(">i4")
+    first = diff(values, np.roll(values, 10_000).astype("<i4")).patterns[0]
+    assert (first.kind, first.where, first.share) == ("shift", "40,000 bytes", 0.75)
+
+
+def test_a_run_of_few_values_is_no_movement() -> None:
+    a, b = np.zeros((2, 40_000), np.float32)
+    a[:20_000], b[15_000:35_000] = 1, 1
+    assert "shift" not in {pattern.kind for pattern in diff(a, b).patterns}
+
+
 def test_bytes_of_two_types_are_not_compared() -> None:
     x = values_of((40, 300), ml_dtypes.bfloat16)
     read = sd.LayoutArray(moved(np.asfortranarray(x).tobytes(order="A"), 1), "f16[40,300]{0,1}")

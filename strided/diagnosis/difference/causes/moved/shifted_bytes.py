@@ -1,12 +1,17 @@
-"""b is a, moved in memory by bytes that are no whole number of elements: bytes of two elements then make one.
+"""b is a, moved in memory by any number of bytes: if they are no whole number of elements, bytes of two make one.
 
 The memory is that of either array, in any layout: the other array's elements are taken as they would lie in it. What
-its padding would hold is not known then. A movement is named only if each compared element of b that two elements of a
-make is equal to the last bit. What comes from padding, or from beyond an end, refutes nothing and is not explained.
+its padding would hold is not known then. A movement is named only if each compared element of b that elements of a make
+is equal to the last bit. What comes from padding, or from beyond an end, refutes nothing and is not explained.
+
+Near a mismatch, each byte votes for how far away it is held. Farther away a run of bytes is looked for: a dump that is
+read from a wrong offset begins anywhere.
 """
 
 from __future__ import annotations
 
+import math
+from collections import Counter
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -14,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from strided.arrays.layout_array import LayoutArray
+from strided.diagnosis.difference.causes.chance import is_no_chance
 from strided.diagnosis.difference.causes.evidence import Evidence, Probe, Test, Values, readable, share_of
 from strided.diagnosis.difference.causes.moved.distances import likeliest_steps, window
 from strided.diagnosis.difference.causes.moved.slots import at_slots, memories, slots_of
@@ -28,6 +34,13 @@ from strided.wording import counted
 Bytes = npt.NDArray[np.uint8]
 #: Single bytes come again and again: only so many in turn identify a place.
 _IN_TURN = 16
+#: Bytes of a run, and different ones among them, so that it is hardly found twice; runs, and places that are tried.
+_RUN_BYTES, _LEAST_DIFFERENT, _RUNS, _PLACES = 64, 8, 4, 2
+#: Bytes on both sides of a run in which it is looked for, and at once. Another array's elements are laid out for this
+#: if they take no more bytes.
+_FAR_BYTES, _BLOCK_BYTES = 1 << 29, 1 << 22
+#: The part of the mismatches that must come from elements of a.
+_LEAST_KNOWN = 0.5
 
 
 class _Slots(NamedTuple):
@@ -43,24 +56,63 @@ def shifted_bytes(evidence: Evidence) -> Pattern | None:
     if element_type_of_dtype(evidence.a.dtype) != element_type_of_dtype(evidence.b.dtype):
         return None
     for memory in memories(evidence):
-        size = memory.array.dtype.itemsize
-        if memory.array._memory.bits != 8 * size or size == 1:
+        if memory.array._memory.bits != 8 * memory.array.dtype.itemsize:
             continue
         for step in _steps(evidence, memory.array):
             test = _moved(evidence, memory.array, step)
-            if step % size and (share := evidence.share_in_whole_array(test)):
+            share = evidence.share_in_whole_array(test, _LEAST_KNOWN) if step else 0
+            if share and is_no_chance(evidence, math.log2(2 * memory.array._memory.buffer.size)):
                 where = counted(step, "byte")
-                words = f"b is a moved by {where} {memory.words}"
-                return Pattern("shift", where, share, evidence.sentence(words, share, test))
+                words = evidence.sentence(f"b is a moved by {where} {memory.words}", share, test)
+                others = "" if share == 1 else "; the others come from beyond an end, or from padding"
+                return Pattern("shift", where, share, words + others)
     return None
 
 
 def _steps(evidence: Evidence, memory: LayoutArray) -> Iterator[int]:
-    """By how many bytes b may be moved, as the bytes around a mismatch have it."""
+    """By how many bytes b may be moved: as those around a mismatch have it, then as runs from anywhere have it."""
     centre = int(slots_of(memory, tuple(i[:1] for i in evidence.some.points)).item())
     near = window(centre, memory.spec.slots)
     before, after = (_held(each, memory, near).bytes.reshape(-1) for each in (evidence.a, evidence.b))
     yield from likeliest_steps([(before.astype(np.uint64), after.astype(np.uint64))], _IN_TURN)
+    found = Counter(_far_steps(evidence, memory))
+    yield from (step for step, _ in found.most_common(_PLACES))
+
+
+def _far_steps(evidence: Evidence, memory: LayoutArray) -> Iterator[int]:
+    """How many bytes from where a has them, b has some runs of bytes."""
+    runs = _runs(evidence, memory)
+    if not runs or (rows := _laid_out(evidence.a, memory)) is None:
+        return
+    flat = rows.reshape(-1)
+    start, stop = max(0, min(runs) - _FAR_BYTES), min(flat.size, max(runs) + _FAR_BYTES)
+    for first in range(start, stop, _BLOCK_BYTES):
+        block = flat[first : first + _BLOCK_BYTES + _RUN_BYTES].tobytes()
+        evidence.a.release()
+        for begin, run in runs.items():
+            place = block.find(run)
+            if place >= 0:
+                yield begin - first - place
+
+
+def _runs(evidence: Evidence, memory: LayoutArray) -> dict[int, bytes]:
+    """Bytes of b from some mismatches on that may be found again, by where they begin."""
+    size = memory.dtype.itemsize
+    runs = {}
+    for slot in slots_of(memory, tuple(i[:_RUNS] for i in evidence.some.points)).tolist():
+        held = _held(evidence.b, memory, slot + np.arange(_RUN_BYTES // size))
+        run = held.bytes.tobytes()
+        if held.known.all() and len(set(run)) >= _LEAST_DIFFERENT:
+            runs[slot * size] = run
+    return runs
+
+
+def _laid_out(operand: Operand, memory: LayoutArray) -> Bytes | None:
+    """What an operand has in all slots of a memory, a row for each; None if that is much, and not there yet."""
+    rows = _own(operand, memory)
+    if rows is None and memory.xla_shape.buffer_byte_size <= _FAR_BYTES:
+        return _rows(LayoutArray.from_numpy(np.asarray(operand.array), memory.xla_shape))
+    return rows
 
 
 def _moved(evidence: Evidence, memory: LayoutArray, step: int) -> Test:
@@ -82,15 +134,25 @@ def _moved(evidence: Evidence, memory: LayoutArray, step: int) -> Test:
 def _held(operand: Operand, memory: LayoutArray, slots: Numbers) -> _Slots:
     """What an operand has in some slots of a memory. Of its own memory that is known, padding and all."""
     index, element = at_slots(memory, slots)
-    own = operand.whole
-    if own is not None and same_layout(own, memory):
-        size = memory.dtype.itemsize
-        rows = own._memory.buffer[: own._memory.buffer.size // size * size].reshape(-1, size)
+    rows = _own(operand, memory)
+    if rows is not None:
         known = (slots >= 0) & (slots < len(rows))
         return _Slots(rows[np.where(known, slots, 0)], known, element)
     found = _bytes_of(operand.at(readable(index, element)))
     found[~element] = 0
     return _Slots(found, element, element)
+
+
+def _own(operand: Operand, memory: LayoutArray) -> Bytes | None:
+    """The operand's own buffer, a row for each slot, if it is a memory of that kind."""
+    own = operand.whole
+    return None if own is None or not same_layout(own, memory) else _rows(own)
+
+
+def _rows(array: LayoutArray) -> Bytes:
+    """The buffer of an array, a row for each slot."""
+    buffer, size = array.region.buffer, array.dtype.itemsize
+    return buffer[: buffer.size // size * size].reshape(-1, size)
 
 
 def _bytes_of(values: Values) -> Bytes:
