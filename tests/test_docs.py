@@ -6,6 +6,7 @@ import doctest
 import inspect
 import re
 import shlex
+import sys
 import tomllib
 import zipfile
 from collections import defaultdict
@@ -123,6 +124,29 @@ def test_commands(page: Path, capsys: pytest.CaptureFixture[str]) -> None:
                 assert printed.rstrip() == wanted.rstrip(), f"{page.name}, line {line}: {command}"
             else:
                 assert printed
+
+
+@pytest.mark.usefixtures("files")
+def test_start_says_how_to_make_the_files_of_all_pages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All of them, byte for byte, but for those that it unpacks."""
+    made = tmp_path / "made"
+    made.mkdir()
+    monkeypatch.chdir(made)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    for folder in ("dump", "rerun"):
+        paths.unpack_dump(Path(folder))
+    start = ROOT / "docs" / "start.md"
+    _, first = next(blocks(start, "pycon"))
+    doctest.run_docstring_examples(first, {}, name=start.name)
+    ((_, script),) = blocks(start, "python")
+    exec(script.replace("SOURCE", ROOT.as_posix()), {})
+    found = [path.relative_to(made) for path in made.rglob("*") if path.is_file()]
+    wanted = [
+        *tmp_path.glob("*.bin"),
+        *(file for name in ("dump", "rerun", "table_dump") for file in (tmp_path / name).iterdir()),
+    ]
+    assert sorted(found) == sorted(path.relative_to(tmp_path) for path in wanted)
+    assert not [path for path in found if path.read_bytes() != (tmp_path / path).read_bytes()]
 
 
 def test_pages_are_linked() -> None:

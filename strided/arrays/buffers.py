@@ -29,7 +29,7 @@ def flat_bytes(buffer: Any) -> Bytes:
     Raises
     ------
     TypeError
-        The object has no buffer.
+        The object is no buffer.
     UnsupportedError
         The elements do not lie one after another.
 
@@ -49,7 +49,9 @@ def flat_bytes(buffer: Any) -> Bytes:
         advice = "give bytes, an ndarray or the like"
         if isinstance(buffer, (str, os.PathLike)):
             advice = "strided.open opens a file; a buffer comes first, then its shape"
-        raise TypeError(f"{type(buffer).__name__} has no buffer; {advice}") from None
+        elif isinstance(getattr(buffer, "buffer", None), np.ndarray):  # a LayoutArray
+            advice = "its attribute `buffer` is one"
+        raise TypeError(f"{type(buffer).__name__} is no buffer; {advice}") from None
     if not memory.c_contiguous:
         raise UnsupportedError("the buffer's elements do not lie one after another; copy it first")
     if memory.nbytes == 0:
@@ -87,7 +89,7 @@ def extent(
     if have > needed and not (offset or allow_excess or _is_explained(spec, have, needed, prefix)):
         message += (
             f": {have - needed} too many for padding. "
-            "Check the shape; give an offset if the array lies inside a larger buffer, or allow_excess=True"
+            "Check the shape; give offset= if the array lies inside a larger buffer, or allow_excess=True"
         )
         raise BufferSizeError(message, actual=have, needed=needed)
     return offset + prefix, offset + needed

@@ -62,7 +62,7 @@ class LayoutArray(Methods, Interchange, Operators, Views, Indexing):
     ValueError
         Another `bitorder`.
     TypeError
-        `buffer` has no buffer, or holds Python objects; `shape` is neither text nor a shape.
+        `buffer` is no buffer, or holds Python objects; `shape` is neither text nor a shape.
 
     Examples
     --------

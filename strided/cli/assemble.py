@@ -83,7 +83,7 @@ def assemble(
     """Write the array that many devices hold in shards."""
     whole, pieces = array_shape(shape), Sharding.parse(sharding)
     check_whole(pieces)
-    files = _by_device(shards, pieces.num_devices)
+    files = _by_device(shards, pieces.num_devices, out)
     output = ArrayOutput.checked(out, list(files.values()), to, dtype, force)
 
     def open_shard(file: str, own: Shape) -> LayoutArray | Array:
@@ -99,7 +99,7 @@ def assemble(
     output.write({"array": array}, index)
 
 
-def _by_device(shards: Sequence[str], devices: int | None) -> dict[int, str]:
+def _by_device(shards: Sequence[str], devices: int | None, out: str) -> dict[int, str]:
     """Files by the number of their device, out of so many devices: the one in front of a file, or its place."""
     numbered = [None if os.path.exists(shard) else _NUMBERED.fullmatch(shard) for shard in shards]
     found: dict[int, str] = {}
@@ -115,8 +115,8 @@ def _by_device(shards: Sequence[str], devices: int | None) -> dict[int, str]:
     if not any(numbered):
         if devices not in (None, len(shards)):
             raise click.UsageError(
-                f"{counted(len(shards), 'shard')} for {counted(devices, 'device')}: say whose each is, "
-                f"as in 0={shards[0]}"
+                f"{counted(len(shards), 'shard')} for {counted(devices, 'device')}, to be written to {out}: "
+                f"say whose each is, as in 0={shards[0]}"
             )
         _refuse_alphabetical(shards)
     return found
@@ -128,6 +128,8 @@ def _refuse_alphabetical(files: Sequence[str]) -> None:
     if len({tuple(part[::2]) for part in parts}) > 1:
         return
     for (before, first), (after, second) in pairwise(zip(files, parts, strict=True)):
+        if before == after:
+            raise click.UsageError(f"{after} is given twice: name a file for each device, or each as DEVICE=FILE")
         if list(map(int, first[1::2])) >= list(map(int, second[1::2])):
             raise click.UsageError(
                 f"{after} comes behind {before}: give shards in the order of their devices, as 'sort -V' puts names, "

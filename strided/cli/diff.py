@@ -86,7 +86,7 @@ def diff(
     A and B are arrays, each a FILE as below; or both files of several arrays, which are compared by name; or both dump
     folders. The exit code is 0 if they are equal, 1 if not.
     """
-    check_picture(picture, operands, as_json=as_json)
+    check_picture(picture, operands, as_json=as_json, overwrite=force)
     check_tolerance(rtol, atol, ulp)
     options: dict[str, Any] = {"rtol": rtol, "atol": atol, "max_ulp": ulp, "equal_nan": not strict_nan, "limit": top}
     found: Difference | ArraysDifference | DumpDifference

@@ -21,6 +21,7 @@ from strided.cli.options import (
     bitorder,
     check_tolerance,
     file_names,
+    force,
     kind,
     module_number,
     offset,
@@ -50,7 +51,8 @@ _OF_BYTES = "--offset, --bitorder and --allow-excess go with a file of raw bytes
     "-o",
     "--out",
     required=True,
-    type=click.Path(dir_okay=False),
+    metavar="FILE",
+    shell_complete=file_names,
     help="The page to write, as in page.html; - is standard output.",
 )
 @click.option("--to", "layout", metavar="LAYOUT", help="Another layout, shown beside it.")
@@ -64,7 +66,7 @@ _OF_BYTES = "--offset, --bitorder and --allow-excess go with a file of raw bytes
 @rtol
 @atol
 @ulp
-@click.option("-f", "--force", is_flag=True, help="Overwrite the page.")
+@force
 @offset
 @bitorder
 @allow_excess
@@ -92,7 +94,7 @@ def explore(
     instructions of an HLO module with its memory; a report of the compiler on memory; the arrays and programs of a dump
     folder or a snapshot; or, with --against, where two arrays or two dump folders differ.
     """
-    check_target(out, [*operands, *([] if against is None else [against])], ".html", ".htm")
+    check_target(out, [*operands, *([] if against is None else [against])], ".html", ".htm", overwrite=force)
     if against is None and (rtol or atol or ulp is not None or against_shape):
         raise click.UsageError("--rtol, --atol, --ulp and --against-shape go with --against")
     check_tolerance(rtol, atol, ulp)
@@ -127,7 +129,7 @@ def explore(
         click.echo(page.html.encode())  # in UTF-8, as it says itself, whatever a text is printed in
         return
     page.save(out, overwrite=force)
-    click.echo(f"{visible(out)}: {len(page.html.encode()) / 1000:,.0f} KB")
+    click.echo(f"{visible(out)}: {len(page.html.encode()):,} bytes")
 
 
 def _is_program(operands: Sequence[str], kind: str | None) -> bool:

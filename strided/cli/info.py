@@ -35,7 +35,7 @@ _IN_JSON = ("--ranges", "--at", "--byte")
     help="Lay it out as the compiler of this TPU does where a program asks for no layout.",
 )
 @click.option("--at", "index", metavar="INDEX", help="Explain where one element lies, as in --at 9,-1.")
-@click.option("--byte", type=ByteNumber(), metavar="N", help="Explain what lies at a byte of the buffer.")
+@click.option("--byte", type=ByteNumber(0), metavar="N", help="Explain what lies at a byte of the buffer.")
 @click.option(
     "--svg",
     metavar="FILE",
@@ -79,7 +79,7 @@ def info(
         raise click.UsageError("Missing argument 'SHAPE'.")
     parsed = any_shape(shape) if generation is None else _on_tpu(shape, generation)
     if svg is not None:
-        check_target(svg, (), ".svg")
+        check_target(svg, (), ".svg", overwrite=force)
         write_svg(inspect.svg(array_shape(parsed)), svg, force=force)
         if svg != STANDARD:
             click.echo(f"{visible(svg)}: {os.path.getsize(svg):,} bytes")

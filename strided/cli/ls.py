@@ -11,9 +11,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 import strided
-from strided.cli.operands import is_npy, is_rest_of_snapshot, named_arrays, refuse_empty
+from strided.cli.operands import (
+    ABOUT_MEMORY,
+    is_about_memory,
+    is_npy,
+    is_rest_of_snapshot,
+    named_arrays,
+    refuse_empty,
+)
 from strided.cli.options import as_json, file_names, fitted, kind
-from strided.cli.programs import is_about_memory
 from strided.errors import DumpError, UnsupportedError
 from strided.escape import visible
 from strided.files.regular import open_regular
@@ -28,7 +34,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("paths", nargs=-1, required=True, metavar="DIR | FILE...", shell_complete=file_names)
+@click.argument("paths", nargs=-1, required=True, metavar="(DIR | FILE)...", shell_complete=file_names)
 @as_json
 @kind
 def ls(paths: tuple[str, ...], as_json: bool, kind: str | None) -> None:
@@ -154,7 +160,7 @@ def _content(path: str, kind: str | None, refusal: UnsupportedError) -> Any:
         kind = "snapshot"
     elif found == "binary" and isinstance(refusal, OtherFormatError):
         raise refusal
-    elif found in ("memory report", "text") and is_about_memory(path):
+    elif found in ABOUT_MEMORY and is_about_memory(path):
         raise click.UsageError(f"{path} is about memory, and holds no arrays: 'strided memory' reads it")
     try:
         return strided.read_dump(Path(path), kind, mapped=False)

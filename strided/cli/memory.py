@@ -13,16 +13,17 @@ from strided.cli.options import as_json, file_names, force, module_number, width
 from strided.cli.pictures import check_picture, svg, write_svg
 from strided.cli.programs import program_of, refuse_number, standard_input
 from strided.escape import visible
+from strided.tpu.default_layout import GENERATIONS
 
 if TYPE_CHECKING:
     from strided.dumps.directory.programs import Program
 
 
 @click.command()
-@click.argument("files", nargs=-1, required=True, metavar="FILE | DIR[:PROGRAM] | -...", shell_complete=file_names)
+@click.argument("files", nargs=-1, required=True, metavar="(FILE | DIR[:PROGRAM] | -)...", shell_complete=file_names)
 @click.option("--top", type=click.IntRange(0), default=10, show_default=True, metavar="N", help="Buffers to list.")
 @click.option("--space", default="hbm", show_default=True, metavar="hbm|vmem|N", help="The memory space.")
-@click.option("--generation", metavar="NAME", help="The TPU, as in v5e.  [default: as layouts show]")
+@click.option("--generation", type=click.Choice(GENERATIONS), help="The TPU.  [default: as layouts show]")
 @click.option(
     "--max-expansion",
     type=float,
@@ -66,7 +67,7 @@ def memory(
     number = space_number(space)
     if max_expansion is not None:
         check_expansion(max_expansion)
-    check_picture(picture, files, as_json=as_json)
+    check_picture(picture, files, as_json=as_json, overwrite=force)
     refuse_number(module_number, files)
     if files.count(STANDARD) > 1:
         raise click.UsageError("standard input can be read once")

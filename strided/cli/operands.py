@@ -17,7 +17,7 @@ import click
 
 import strided
 from strided.arrays.layout_array import LayoutArray
-from strided.errors import BufferSizeError, StridedError, UnsupportedError
+from strided.errors import BufferSizeError, DumpError, StridedError, UnsupportedError
 from strided.files.magic import HEAD_BYTES, NPY_MAGIC, Format, format_of
 from strided.files.regular import is_seekable, refuse_irregular
 from strided.io import file_array
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
 #: The name of standard input and output.
 STANDARD = "-"
+#: Kinds of files that `strided memory` may read.
+ABOUT_MEMORY = ("memory report", "text")
 #: What the shell makes of ``f32[3,5]{1,0}``: ``f32[3,5]1 f32[3,5]0``.
 _BRACES_TAKEN = re.compile(r"[a-z]\w*\[[\d,]*\]\d")
 
@@ -173,6 +175,8 @@ class Reading:
                 f"{label} says where values lie, and holds no arrays: 'strided ls --json' lists the places, and "
                 "strided.read_allocations(...).open(image) reads an image of memory by them"
             )
+        if name is None and kind in ABOUT_MEMORY and is_about_memory(origin):
+            raise click.UsageError(f"{label} is about memory, and holds no arrays: 'strided memory' reads it")
         if name is None and kind == "text":
             raise click.UsageError(f"{label} is text, and holds no array that is known here")
         if name is None and kind != "snapshot":
@@ -241,6 +245,17 @@ def is_rest_of_snapshot(name: str, kind: str) -> bool:
 
     found = parse_name(name) or parse_name(f"module_{name}")
     return kind in ("binary", "text") and found is not None and found.kind == "snapshot"
+
+
+def is_about_memory(origin: Any) -> bool:
+    """Whether a file, or its bytes, without HLO is one that `strided memory` reads."""
+    from strided.memory.material import material_of
+
+    try:
+        found = material_of(os.fspath(origin) if isinstance(origin, Path) else origin)
+    except DumpError:
+        return False
+    return any(one is not None for one in (found.text, found.limits, found.assignment))
 
 
 def is_npy(file: BinaryIO) -> bool:

@@ -23,14 +23,17 @@ from strided.cli.options import (
     as_json,
     bitorder,
     file_names,
+    force,
     kind,
     offset,
     progress,
     width,
 )
-from strided.cli.targets import refuse_standard_output
+from strided.cli.targets import refuse_place, refuse_standard_output
 from strided.diagnosis.padding.scrub import scrub_file
 from strided.escape import visible
+from strided.io.containers import ending_of
+from strided.io.convert_file import CONTAINERS, FOREIGN_ENDINGS
 
 
 @click.command(epilog="\n\n".join((SHAPE_HELP, SOURCE_HELP)))
@@ -42,7 +45,7 @@ from strided.escape import visible
     shell_complete=file_names,
     help="Write a copy of FILE, of raw bytes, with zeros in its padding.",
 )
-@click.option("-f", "--force", is_flag=True, help="Overwrite OUT.")
+@force
 @as_json
 @offset
 @bitorder
@@ -64,6 +67,7 @@ def padding(
     """
     if out is not None:
         _check_names(operands[0], out)
+        refuse_place(out, overwrite=force)
     with contextlib.ExitStack() as stack:
         array = only_array_of(operands, Reading(offset, bitorder, kind, allow_excess, stack))
         array = with_layout(array, operands[0])
@@ -92,4 +96,6 @@ def _check_names(source: str, out: str) -> None:
         raise click.UsageError("--scrub copies a file of raw bytes to another file: give both by name, not as -")
     if os.path.exists(source) and not (os.path.isfile(source) or os.path.isdir(source)):
         raise click.UsageError(f"--scrub reads a file twice, and {source} is no regular file")
+    if ending_of(out) in (".npy", *CONTAINERS, *FOREIGN_ENDINGS):
+        raise click.UsageError(f"{out}: --scrub writes raw bytes: end the name otherwise, as in .bin")
     refuse_standard_output(out)

@@ -21,11 +21,11 @@ svg = click.option(
 )
 
 
-def check_picture(target: str | None, sources: Sequence[str], *, as_json: bool) -> None:
-    """UsageError for a picture that would be written over a source, or among JSON."""
+def check_picture(target: str | None, sources: Sequence[str], *, as_json: bool, overwrite: bool) -> None:
+    """Refuse a picture that would be written over a source, or among JSON; errors as for `check_target`."""
     if target is None:
         return
-    check_target(target, sources, ".svg")
+    check_target(target, sources, ".svg", overwrite=overwrite)
     if as_json and target == STANDARD:
         raise click.UsageError("--json and --svg - both go to standard output: give the picture a file")
 

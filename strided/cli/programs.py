@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 import strided
-from strided.cli.operands import STANDARD, is_dump_folder, open_operand, refuse_empty
+from strided.cli.operands import STANDARD, is_about_memory, is_dump_folder, open_operand, refuse_empty
 from strided.errors import DumpError
 from strided.io.containers import chosen, split_name
 
@@ -79,17 +79,6 @@ def refuse_number(number: int | None, sources: Sequence[str]) -> None:
             else "a name says which: leave it out"
         )
         raise click.UsageError(f"--module picks one of a text; {advice}")
-
-
-def is_about_memory(origin: str | bytes) -> bool:
-    """Whether a file, or its bytes, without HLO is one that `strided memory` reads."""
-    from strided.memory.material import material_of
-
-    try:
-        found = material_of(origin)
-    except DumpError:
-        return False
-    return any(one is not None for one in (found.text, found.limits, found.assignment))
 
 
 def _module_in(origin: str | bytes, number: int | None) -> Module:

@@ -36,6 +36,7 @@ _MAPPING = (["diff"], ["identify"], ["padding"])
 #: Arguments that messages advise to pass to functions, and the options that they are here.
 _OPTIONS = (
     (re.compile(r"\ballow_excess=True"), "--allow-excess"),
+    (re.compile(r"\bgive offset="), "give --offset"),
     (re.compile(r"\bindex=(\d+)"), r"--module \1"),
     (re.compile(r"`like`"), "--like"),
     (re.compile(r"\blike=\(key, values\)"), "--like-index"),
@@ -165,13 +166,16 @@ def _nearby(path: str) -> str:
     with contextlib.suppress(OSError):
         names = sorted(itertools.islice(os.listdir(there or "."), 10_000))
         head, colon, tail = name.partition(":")
+        first, separator, below = name.replace("/", os.sep).partition(os.sep)
         if colon and head in names:
             return f"; leave '{colon}{tail}' out"
-        for meant, rest in ((name, ""), (head, colon + tail)):
+        for meant, rest in ((name, ""), (head, colon + tail), (first, separator + below)):
             if close := difflib.get_close_matches(meant, names, n=1, cutoff=0.8):
                 return f"; {did_you_mean([os.path.join(there, close[0]) + rest])}"
         if there and any(map(parse_name, names)):
             return f"; an array in a dump is named as in {there}:{name}"
+        if separator:
+            return f"; there is no folder {os.path.join(there, first)}"
     return ""
 
 

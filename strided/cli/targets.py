@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import sys
 from collections.abc import Sequence
@@ -10,12 +11,16 @@ from collections.abc import Sequence
 import click
 
 from strided.cli.operands import STANDARD
-from strided.files.atomic import refuse_same
+from strided.files.atomic import path_taken, refuse_same, resolved
 from strided.io.containers import ending_of, split_name
 
 
-def check_target(target: str, sources: Sequence[str], *endings: str) -> None:
-    """UsageError for a file to write that is one of the sources, or has the ending of another format."""
+def check_target(target: str, sources: Sequence[str], *endings: str, overwrite: bool) -> None:
+    """Refuse a file to write before there is anything to write.
+
+    UsageError for the ending of another format; OSError for one of the sources, for a file that is not to be
+    overwritten, and for one in a folder that is not there.
+    """
     if target == STANDARD:
         return
     refuse_standard_output(target)
@@ -23,6 +28,16 @@ def check_target(target: str, sources: Sequence[str], *endings: str) -> None:
         refuse_same(status, target)
     if ending_of(target) not in ("", *endings):
         raise click.UsageError(f"{target}: end the name in {endings[0]}, which is what is written")
+    refuse_place(target, overwrite=overwrite)
+
+
+def refuse_place(target: str, *, overwrite: bool) -> None:
+    """OSError for a file that is not to be overwritten, or whose folder is not there."""
+    path, there = resolved(target)
+    if there is not None and not overwrite:
+        raise path_taken(target)
+    if not os.path.isdir(os.path.dirname(path)):
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), target)
 
 
 def refuse_standard_output(target: str) -> None:

@@ -202,7 +202,8 @@ def explain_byte(shape: AnyShape | str, byte: SupportsIndex, bit: SupportsIndex 
     except TypeError:
         raise TypeError(f"byte and bit are integers, not {byte!r} and {bit!r}") from None
     if not 0 <= byte < shape.buffer_byte_size or not 0 <= bit < 8:
-        raise IndexError(f"byte {byte}, bit {bit} is outside a buffer of {shape.buffer_byte_size} bytes")
+        place = f"byte {byte}, bit {bit}" if bit else f"byte {byte}"
+        raise IndexError(f"{place} is outside a buffer of {shape.buffer_byte_size} bytes")
     if byte < (front := prefix_bytes(shape)):
         raise IndexError(f"byte {byte} is one of {front} in front of the array, which hold its dynamic sizes")
     return _explanation(shape, ((byte - front) * 8 + bit) // shape.element_bits)

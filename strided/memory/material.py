@@ -6,13 +6,12 @@ import os
 import re
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any, SupportsIndex, TypeVar
 
 from strided.dumps.buffer_assignment.assignment import BufferAssignment, read_allocations
 from strided.dumps.buffer_assignment.compiled import Compiled, device_bytes_of, hlo_proto_of, is_compiled
 from strided.dumps.detect import recognise
-from strided.dumps.directory.dump import open_dump
+from strided.dumps.directory.dump import Dump, open_dump
 from strided.dumps.directory.names import parse_name
 from strided.dumps.directory.programs import Program
 from strided.dumps.hlo import Module, read_hlo
@@ -78,9 +77,9 @@ class Material:
                 self._add_compiled(source)
         elif isinstance(source, str) and is_contents(source, _is_report):
             self._add_text(source, None)
-        elif isinstance(source, (str, os.PathLike)) and os.path.isdir(source):
+        elif isinstance(source, Dump) or (isinstance(source, (str, os.PathLike)) and os.path.isdir(source)):
             own = Material(self.index)  # what is known already does not make up for a damaged program
-            own._add_folder(Path(source))
+            own._add_dump(source if isinstance(source, Dump) else open_dump(source))
             self.take(own)
         else:
             self._add_file(source)
@@ -124,10 +123,10 @@ class Material:
         self.path = self.path or other.path
         self.notes += other.notes
 
-    def _add_folder(self, path: Path) -> None:
-        programs = open_dump(path).programs
+    def _add_dump(self, dump: Dump) -> None:
+        programs = dump.programs
         if not programs:
-            raise DumpError("the folder holds no program that XLA dumped", path=str(path))
+            raise DumpError("the folder holds no program that XLA dumped", path=str(dump.path))
         weights = [self._weight(program) for program in programs]
         for program, _ in sorted(zip(programs, weights, strict=True), key=lambda pair: -pair[1]):
             self._read_program(program)

@@ -42,7 +42,7 @@ def memory_report(
 
     Parameters
     ----------
-    source : path, str, buffer, exception, Module, BufferAssignment, Program, or a list of these
+    source : path, str, buffer, exception, Module, BufferAssignment, Program, Dump, or a list of these
         HLO as text or proto (with a buffer assignment, that counts); the text of a buffer assignment; a memory usage
         report; the log or the message of a program that ran out of memory, or the exception, also where others wrap
         it; a dump folder, of which the program that takes most counts; what ``jax.jit(f).lower(x).compile()`` gives.

@@ -184,7 +184,7 @@ def test_what_is_refused_leaves_a_private_mapping_untouched(tmp_path: Path) -> N
 
 def test_an_array_is_no_buffer_for_another() -> None:
     """What cannot be wrapped is refused with the same error in every Python."""
-    with pytest.raises(TypeError, match="LayoutArray has no buffer"):
+    with pytest.raises(TypeError, match="LayoutArray is no buffer; its attribute `buffer` is one"):
         sd.LayoutArray(plain("{0,1:T(2,2)}"), "f32[3,5]")
 
 

@@ -99,7 +99,8 @@ def test_some_shards_alone(run: Run, tmp_path: Path, shards: list[Path]) -> None
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        (["{1}", "{2}"], "2 shards for 12 devices: say whose each is, as in 0="),
+        (["{1}", "{2}"], "x.npy: say whose each is, as in 0="),
+        (["{1}"] * 12, "device1.bin is given twice: name a file for each device, or each as DEVICE=FILE"),
         (["0={0}", "{1}"], "device1.bin has no number, and others have: give all as DEVICE=FILE, or none"),
         (["0={0}", "0={1}"], "two shards are of device 0"),
         (["0={0}", "12={1}"], "has no device 12"),

@@ -15,7 +15,7 @@ from tests.commands import TEXT, Run
 def test_explore(run: Run, tmp_path: Path) -> None:
     out = tmp_path / "page.html"
     code, said, _ = run("explore", TEXT, "-o", out)
-    assert (code, said) == (0, f"{out}: {out.stat().st_size / 1000:,.0f} KB\n")
+    assert (code, said) == (0, f"{out}: {out.stat().st_size:,} bytes\n")
     assert run("explore", TEXT, "-o", out)[0] == 2
     assert run("explore", TEXT, "-o", "-")[:2] == (0, out.read_text(encoding="utf-8") + "\n")
     sd.LayoutArray.from_numpy(np.arange(15.0, dtype=np.float32).reshape(3, 5), TEXT).buffer.tofile(tmp_path / "x.bin")

@@ -33,9 +33,15 @@ def test_help_fits_the_terminal(run: Run, monkeypatch: pytest.MonkeyPatch, colum
         assert max(map(len, lines)) <= columns, command
 
 
+def test_help_names_no_range_without_a_bound(run: Run) -> None:
+    for name in group.commands.commands:
+        assert "None]" not in run(name, "--help")[1], name
+
+
 def test_completion_of_commands_options_and_files(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("_STRIDED_COMPLETE", "bash_complete")
     files = ["show", "memory", "copies", "info --svg", "diff a b --svg", "identify a --like", "padding a --scrub"]
+    files += ["explore a -o", "explore a --against"]
     tries = [
         ("con", "plain,convert"),
         ("show --hi", "plain,--histogram"),

@@ -104,6 +104,11 @@ def test_places_in_memory(shape: str) -> None:
     size = sd.parse_shape(shape).element_bits // 8
     assert f"bytes {first * size} to {(last + 1) * size - 1} of a" in found.patterns[0].sentence
 
+    # Of two arrays of which one has the tiles, the bytes are those that a tile takes.
+    a, b = faulty(shape, changed(*second))
+    found = diff(np.asarray(a), b)
+    assert f"bytes {first * size} to {(last + 1) * size - 1} of b" in found.patterns[0].sentence
+
     found = diff(*faulty(shape, changed(*keyed({lane: slice(5, None, lanes)}))))
     assert named(found) == ("lane", ", ".join(str(k) for k in keyed_text({lane: f"5::{lanes}"})))
 

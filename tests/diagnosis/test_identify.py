@@ -866,7 +866,10 @@ def test_arguments_that_are_refused(tmp_path: Path) -> None:
         identify(raw, "f32[3,5]", like=np.full((3, 5), "x"))
     with pytest.raises(sd.UnsupportedError, match="complex"):
         identify(raw, "f32[3,5]", like=np.zeros((3, 5), complex))
-    with pytest.raises(TypeError, match="no buffer"):
+    for like in ("x.npy", Path("x.npy"), (np.s_[:1], "x.npy")):
+        with pytest.raises(TypeError, match="`like` takes values, not a path"):
+            identify(bytes(512), "f32[2,3]", like=like)
+    with pytest.raises(TypeError, match="is no buffer"):
         identify(17, "f32[3,5]")
     with pytest.raises(FileNotFoundError, match="No such file"):
         identify(tmp_path / "none", "f32[3,5]")

@@ -19,6 +19,7 @@ def test_a_dump_folder_is_read_as_one(tmp_path: Path) -> None:
     report = sd.memory_report(tmp_path)
     assert (report.module, report.total_bytes, report.peak_at) == ("jit_f", 208384, "copy-start")
     assert "2 programs" in report.notes[0]
+    assert sd.memory_report(sd.open_dump(tmp_path)).to_dict() == report.to_dict()
 
 
 def test_a_usage_report_alone_tells_which_program_takes_most(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from strided.arrays.layout_array import LayoutArray
 from strided.diagnosis.difference.operands import Operand, Points, Shards
 from strided.diagnosis.difference.result import Pattern
 from strided.diagnosis.difference.tally import Tally
@@ -149,7 +150,8 @@ def places(a: Operand, b: Operand, tally: Tally) -> list[Pattern]:
     points = tally.points(tally.places)
     some = tally.points(np.random.default_rng(0).permutation(tally.places)[:_SAMPLE])
     likely = (kind for kind in _kinds(a, b, tally.shape) if _fullest(kind, some)[0] >= _LIKELY_SHARE)
-    found = [each for kind in likely if (each := _judged(kind, a, tally, points)) is not None]
+    tiled = _tiled(a, b)
+    found = [each for kind in likely if (each := _judged(kind, tiled, tally, points)) is not None]
     best = sorted(found, key=lambda each: -each.bits)[:1]
     if best and best[0].number > 1 and best[0].pattern.kind in _LINES and (box := _extent(tally)) is not None:
         best = [box] if box.bits > best[0].bits and _SMALLER * box.size <= best[0].size else best
@@ -196,7 +198,7 @@ def _element(a: Operand, b: Operand, tally: Tally) -> Pattern:
     return Pattern("element", where, 1.0, f"the only mismatch is at [{where}]: {at}")
 
 
-def _judged(kind: _Kind, a: Operand, tally: Tally, points: Points) -> _Judged | None:
+def _judged(kind: _Kind, tiled: tuple[str, LayoutArray] | None, tally: Tally, points: Points) -> _Judged | None:
     """How telling the fullest places of a kind are, in bits, and the pattern; None if many mismatches lie elsewhere."""
     share, least, indices = _fullest(kind, points)
     if share < LEAST_SHARE or (len(indices) > 1 and least < _LEAST_EACH):
@@ -225,8 +227,8 @@ def _judged(kind: _Kind, a: Operand, tally: Tally, points: Points) -> _Judged | 
         part = "all" if is_sure else "nearly all"
     named = _named([kind.name(index, _in_words(own)) for index, own in zip(indices, boxes, strict=True)])
     text = f"{part} {tally.count:,} mismatches lie in {named}"
-    if kind.kind == "tile" and a.whole is not None and number == 1:
-        text += f": {_bytes(a, boxes[0])}"
+    if kind.kind == "tile" and tiled is not None and number == 1:
+        text += f": {_bytes(tiled[1], boxes[0])} of {tiled[0]}"
     if count == size:
         text += "; every element there differs"
     where = "; ".join(_key(box, tally.shape) for box in boxes)
@@ -278,12 +280,11 @@ def _named(names: list[_Name]) -> str:
     return f"{len(names)} {noun}s: {'; '.join(name.which + name.rest for name in names)}"
 
 
-def _bytes(a: Operand, box: list[_Stretches]) -> str:
-    """The bytes of a that a place spans."""
-    assert a.whole is not None
-    map_, bits = a.whole.address_map, a.whole._memory.bits
+def _bytes(array: LayoutArray, box: list[_Stretches]) -> str:
+    """The bytes of an array that a place spans."""
+    map_, bits = array.address_map, array._memory.bits
     offsets = map_.offsets([(own.first, own.last + 1) for own in box])
-    return f"bytes {int(offsets.min()) * bits // 8} to {(int(offsets.max()) * bits + bits - 1) // 8} of a"
+    return f"bytes {int(offsets.min()) * bits // 8} to {(int(offsets.max()) * bits + bits - 1) // 8}"
 
 
 def _key(box: list[_Stretches], shape: tuple[int, ...]) -> str:
@@ -326,8 +327,8 @@ def _kinds(a: Operand, b: Operand, shape: Index) -> Iterator[_Kind]:
             yield _Kind("shard", cuts, partial(_shard_name, each))
             break
     wholes = [each.whole.xla_shape for each in (a, b) if each.whole is not None]
-    if tiled := [whole for whole in wholes if _is_tiled(whole)]:
-        yield from _tile_kinds(tiled[0])
+    if (tiled := _tiled(a, b)) is not None:
+        yield from _tile_kinds(tiled[1].xla_shape)
     elif wholes and rank and wholes[0].element_bits < 32 and wholes[0].layout is not None:
         yield _members(rank, wholes[0].layout.minor_to_major[0], 32 // wholes[0].element_bits)
 
@@ -338,6 +339,12 @@ def _shard_name(shards: Shards, index: Index, words: str) -> _Name:
 
 def _plane_name(axis: int, index: Index, _: str) -> _Name:
     return _Name("plane", str(index[axis]), f" of dimension {axis}")
+
+
+def _tiled(a: Operand, b: Operand) -> tuple[str, LayoutArray] | None:
+    """The first of the two that lies in tiles, behind what it is called; None if neither does."""
+    wholes = (("a", a.whole), ("b", b.whole))
+    return next(((name, whole) for name, whole in wholes if whole is not None and _is_tiled(whole.xla_shape)), None)
 
 
 def _is_tiled(shape: Shape) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
@@ -60,6 +61,8 @@ class Reference:
     def of(cls, like: Any, known: Known) -> Reference:
         """`like` as `identify` takes it. ValueError if it does not fit the dimensions that are known."""
         is_part = isinstance(like, tuple) and len(like) == 2
+        if isinstance(like[1] if is_part else like, (str, os.PathLike)):
+            raise TypeError("`like` takes values, not a path: strided.open and numpy.load read them")
         values = _typed(np.asarray(like[1] if is_part else like), known)
         if values.dtype.kind == "c":
             raise UnsupportedError("`like` holds complex numbers: compare the real parts, as floats of half the size")
