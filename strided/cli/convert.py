@@ -72,12 +72,11 @@ def _arrays(operands: Sequence[str], reading: Reading) -> dict[str, Any]:
     found: dict[str, Any] = {}
     while operands:
         source, shape, operands = shaped(operands)
-        opened = reading.opened(source, shape)
-        names = list(opened.arrays) if opened.name is None else [opened.name]
-        if not names:
+        given = reading.opened(source, shape).all_meant()
+        if not given:
             raise click.UsageError(f"{source} holds no arrays")
-        for name in names:
+        for name, array in given.items():
             if name in found:
                 raise click.UsageError(f"two arrays are called {name!r}; write one of them to OUT:NAME")
-            found[name] = of_known_type(opened.array(name), source)
+            found[name] = of_known_type(array, source)
     return found

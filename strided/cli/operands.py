@@ -110,18 +110,32 @@ class Opened:
         """The array that is meant; StridedError if it might be any of several."""
         return self.array(chosen(self.arrays, None, self.path) if self.name is None else self.name)
 
+    def all_meant(self) -> dict[str, Any]:
+        """The array that is named, else all of them but for tokens, which hold nothing."""
+        if self.name is not None:
+            return {self.name: self.array(self.name)}
+        values = {name: self._value(name) for name in self.arrays}
+        return {name: self._checked(name, value) for name, value in values.items() if value is not None}
+
     def array(self, name: str) -> Any:
         """An array; StridedError if there is none of that name."""
+        return self._checked(name, self._value(name))
+
+    def _value(self, name: str) -> Any:
         try:
-            array = self.arrays[name]
+            return self.arrays[name]
         except KeyError as error:
             said = str(error.args[0])
             if not said.startswith("several"):
                 said = f"no array is named {name!r}; {names_meant(name, self.arrays)}"
             raise StridedError(f"{self.path}: {said}") from None
-        if hasattr(array, "dtype"):
-            return array
-        raise StridedError(f"{self.path}:{name} is no array but {type(array).__name__}")
+
+    def _checked(self, name: str, value: Any) -> Any:
+        """The value of that name; StridedError for a token or a tuple of a snapshot."""
+        if hasattr(value, "dtype"):
+            return value
+        kind = "a token, which holds nothing" if value is None else "a tuple of values"
+        raise StridedError(f"{self.path}:{name} is {kind}, and no array")
 
 
 @dataclass(frozen=True)
@@ -177,7 +191,7 @@ class Reading:
             )
         if name is None and kind in ABOUT_MEMORY and is_about_memory(origin):
             raise click.UsageError(f"{label} is about memory, and holds no arrays: 'strided memory' reads it")
-        if name is None and kind == "text":
+        if name is None and kind in ("text", "used values", "live ranges"):
             raise click.UsageError(f"{label} is text, and holds no array that is known here")
         if name is None and kind != "snapshot":
             return self._raw(file, label, shape)

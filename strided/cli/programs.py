@@ -96,7 +96,7 @@ def _module_in(origin: str | bytes, number: int | None) -> Module:
         try:
             return strided.read_hlo(origin, index=number)
         except DumpError as error:
-            if error.message == NO_COMPUTATION and is_about_memory(origin):
+            if (error.message == NO_COMPUTATION or kind == "memory report") and is_about_memory(origin):
                 raise click.UsageError(
                     f"{label} is about memory, and holds no HLO: 'strided memory' reads it"
                 ) from None

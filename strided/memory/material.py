@@ -10,6 +10,7 @@ from typing import Any, SupportsIndex, TypeVar
 
 from strided.dumps.buffer_assignment.assignment import BufferAssignment, read_allocations
 from strided.dumps.buffer_assignment.compiled import Compiled, device_bytes_of, hlo_proto_of, is_compiled
+from strided.dumps.buffer_assignment.proto import ALONE, is_alone
 from strided.dumps.detect import recognise
 from strided.dumps.directory.dump import Dump, open_dump
 from strided.dumps.directory.names import parse_name
@@ -200,6 +201,8 @@ class Material:
         if kind == "memory report":
             self._add_usage(read_usage_text(_text_of(open_source(source).view), path))
             return
+        if kind == "binary" and is_alone(head):
+            raise DumpError(ALONE, path=path)
         if kind not in ("hlo", "snapshot"):
             raise UnsupportedError(f"{path or 'this'} is no HLO, no buffer assignment and no text about memory")
         module = read_hlo(source, index=self.index)

@@ -221,6 +221,19 @@ def test_one_snapshot_without_a_name(run: Run, folder: Path) -> None:
     assert sorted(np.load(folder.parent / "all.npz")) == ["jit_f/argument0", "jit_f/result0"]
 
 
+def test_tokens_of_a_snapshot_are_left_out(run: Run, tmp_path: Path) -> None:
+    """As of a program that calls the host in order: its first result is one."""
+    snapshot, target = tmp_path / "x.snapshot.pb", tmp_path / "all.npz"
+    sd.write_snapshot(snapshot, [np.ones(3, np.float32)], [None, np.arange(2), (np.arange(2),)])
+    code, _, err = run("convert", f"{snapshot}:result0", target)
+    assert (code, err) == (2, f"strided: {snapshot}:result0 is a token, which holds nothing, and no array\n")
+    code, _, err = run("convert", snapshot, target)
+    assert (code, err) == (2, f"strided: {snapshot}:result2 is a tuple of values, and no array\n")
+    sd.write_snapshot(snapshot, [np.ones(3, np.float32)], [None, np.arange(2)])
+    assert run("convert", snapshot, target)[0] == 0
+    assert sorted(np.load(target)) == ["argument0", "result1"]
+
+
 def test_the_array_that_a_layout_does_not_fit_is_named(run: Run, tmp_path: Path) -> None:
     source, target = tmp_path / "model.safetensors", tmp_path / "tiled.safetensors"
     sd.save_safetensors(source, {"layer/w": np.ones((3, 5), "f4"), "layer/b": np.ones(5, "f4")})

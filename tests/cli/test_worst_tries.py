@@ -20,6 +20,7 @@ import strided as sd
 from strided import cli
 from strided.cli import run
 from strided.demo import SHAPE, expected, sample
+from strided.dumps.protobuf.wire import bytes_field, integer_field
 from tests import paths
 from tests.thinned import thinned
 
@@ -132,6 +133,9 @@ TRIES = {
     "a module of a program": (("hlo", "folder:m", "--module", "0"), "a name says which: leave it out"),
     "a module of an array": (("explore", "x.npy", "--module", "0", "-o", "x.html"), "--module goes with one file"),
     "arrays of a log": (("ls", "log.txt"), "is about memory, and holds no arrays: 'strided memory' reads it"),
+    "arrays of a memory report": (("show", "usage.pb"), "is about memory, and holds no arrays: 'strided memory' reads"),
+    "HLO of a memory report": (("hlo", "usage.pb"), "is about memory, and holds no HLO: 'strided memory' reads it"),
+    "arrays of live ranges": (("show", "live.txt"), "live.txt is text, and holds no array that is known here"),
     "a TPU for nothing": (("copies", "m.txt", "--generation", "v4"), "names the TPU that --verify compiles for"),
     # Names.
     "nearly a file": (("show", "x.npi"), "did you mean x.npy?"),
@@ -211,6 +215,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     module = (tmp_path / "m.txt").read_text(encoding="utf-8")
     (tmp_path / "two.txt").write_text(f"{module}\n{module.replace('HloModule m', 'HloModule n')}", encoding="utf-8")
     shutil.copy(paths.DATA / "memory" / "hbm_tpu7x_temps.txt", "log.txt")
+    table = bytes_field(6, b"  cumulative_size;       size\n")
+    (tmp_path / "usage.pb").write_bytes(bytes_field(1, integer_field(1, 4) + bytes_field(3, table)))
+    (tmp_path / "live.txt").write_text("HloLiveRange (max 1):\n  InstructionSequence:\n    0:p\n", encoding="utf-8")
     (tmp_path / "utf16.txt").write_text((tmp_path / "m.txt").read_text(encoding="utf-8"), "utf-16")
     np.save("words.npy", ["a", "b"])
     snapshot = next((paths.DATA / "snapshots" / "programs" / "col_major_2d").glob("*.snapshot.*.pb"))

@@ -17,6 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import strided as sd
 from strided.arrays.layout_array import LayoutArray
 from strided.dumps.buffer_assignment.assignment import BufferAssignment, read_allocations
 from strided.dumps.buffer_assignment.values import Allocation, Value
@@ -282,8 +283,9 @@ def test_what_is_no_assignment_is_refused(data, words):
 @pytest.mark.parametrize("name", PROTOS)
 def test_an_assignment_without_its_module_is_told_from_an_hlo_proto(name):
     (alone,) = (bytes(one.value) for one in fields(memoryview(PROTOS[name]), "HloProto") if one.number == 3)
-    with pytest.raises(DumpError, match="a buffer assignment without its module"):
-        read_allocations(alone)
+    for read in (read_allocations, sd.memory_report):
+        with pytest.raises(DumpError, match="a buffer assignment without its module"):
+            read(alone)
 
 
 @pytest.mark.jax

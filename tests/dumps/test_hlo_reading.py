@@ -615,6 +615,27 @@ def test_stablehlo_is_refused_with_what_gives_hlo(read, tmp_path):
         read(tmp_path / "f.mlirbc")
 
 
+@pytest.mark.parametrize(
+    "beginning",
+    ["module @jit_f {", "module attributes {a = 1 : i32} {", "  func.func private @f() {", '"builtin.module"() ({'],
+)
+@pytest.mark.parametrize("end", [" do {", " loc(#loc)", ""])
+def test_a_loop_of_stablehlo_is_no_computation(beginning, end):
+    inside = "  %4 = stablehlo.reduce(%2 init: %c) applies stablehlo.or across dimensions = [0] : tensor<i1>\n"
+    with pytest.raises(sd.DumpError, match=r"this is StableHLO or other MLIR"):
+        read_hlo(
+            f"// a dump\n#loc = loc(unknown)\n{beginning}\n%1 = stablehlo.while(%a = %c)\ncond {{\n{inside}}}{end}\n"
+        )
+
+
+def test_a_computation_may_be_called_module():
+    module = read_hlo(
+        "module { x = f32[8] parameter(0) ROOT y = negate(x) }\nENTRY func.func (p: f32[8]) -> f32[8] {\n"
+        "  p = f32[8] parameter(0)\n  ROOT r = f32[8] call(p), to_apply=module\n}\n"
+    )
+    assert [one.name for one in module.computations] == ["module", "func.func"]
+
+
 _TABLES = """FileNames
 1 "a.py"
 

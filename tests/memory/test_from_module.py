@@ -435,6 +435,7 @@ ENTRY %main (x: f32[8,128]) -> f32[8,128] {{
 
 
 WHOLE = "before partitioning its shapes"
+_MESHES = "frontend_attributes={xla.sdy.meshes=%s}"
 
 
 @pytest.mark.parametrize(
@@ -447,6 +448,11 @@ WHOLE = "before partitioning its shapes"
         ("", "{replicated}", 1),
         ("", "{no sharding}", 1),
         ("is_scheduled=true, num_partitions=8", "{devices=[8]<=[8]}", 1),
+        # A program of shard_map names its devices here alone.
+        (_MESHES % '{mesh = #sdy.mesh<["x"=2, "y"=4]>}', "{manual}", 8),
+        (_MESHES % '{a = #sdy.mesh<["x"=3]>, b = #sdy.mesh<["x"=2, "y=5"=5]>}', "{manual}", 10),
+        (_MESHES % "{a = #sdy.mesh<[], device_ids=[3]>}", "{manual}", 1),
+        (_MESHES % ('{a = #sdy.mesh<["x"=%s]>}' % ("9" * 40)), "{manual}", 1),
     ],
 )
 def test_shapes_before_partitioning_are_those_of_whole_arrays(header: str, sharding: str, devices: int) -> None:

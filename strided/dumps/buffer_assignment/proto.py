@@ -18,6 +18,11 @@ from strided.layout.tuples import subshape
 
 #: How a LogicalBufferProto begins: with its id, or of buffer 0 with its size.
 _NUMBERS = tag(1, VARINT), tag(2, VARINT)
+#: What is said of a BufferAssignmentProto itself.
+ALONE = (
+    "this is a buffer assignment without its module, as JAX's memory_analysis() gives it: the compiled program has "
+    "both, and so has the .hlo.pb of a dump"
+)
 
 
 class _Definition(NamedTuple):
@@ -35,11 +40,8 @@ class AssignmentReader:
     """Reads the buffer assignment of an HloProto. DumpError for anything else, or without an assignment."""
 
     def __init__(self, view: memoryview) -> None:
-        if _is_alone(view):
-            raise DumpError(
-                "this is a buffer assignment without its module, as JAX's memory_analysis() gives it: "
-                "give read_allocations the compiled program, which has both"
-            )
+        if is_alone(view):
+            raise DumpError(ALONE)
         found = Fields("HloProto", view)
         is_module = any(one.number == 2 for one in fields(view, "HloProto"))
         is_proto = all(one.kind == BYTES for ones in found.values() for one in ones)
@@ -121,9 +123,12 @@ class AssignmentReader:
         )
 
 
-def _is_alone(view: memoryview) -> bool:
-    """Whether it is a BufferAssignmentProto itself: its first buffer begins with a number, a module with a name."""
-    first = next(fields(view, "HloProto"), None)
+def is_alone(view: memoryview) -> bool:
+    """Whether bytes begin as a BufferAssignmentProto itself: its first buffer with a number, a module with a name."""
+    try:
+        first = next(fields(view, "HloProto"), None)
+    except DumpError:
+        return False
     return first is not None and (first.number, first.kind) == (1, BYTES) and bytes(first.value[:1]) in _NUMBERS
 
 

@@ -22,7 +22,7 @@ from strided.dumps.hlo.computation import Computation
 from strided.dumps.hlo.computation_text import BODY, ComputationReader, RepeatedNameError, are_alike
 from strided.dumps.hlo.header import TABLES
 from strided.dumps.hlo.lexer import BLANKS, read_attributes, single_end, skip_space, trimmed
-from strided.dumps.hlo.mlir import refuse_mlir
+from strided.dumps.hlo.mlir import refuse_mlir, refuse_mlir_module
 from strided.dumps.hlo.module import Module
 from strided.dumps.hlo.names import rename
 from strided.dumps.hlo.operands import with_parameters
@@ -64,6 +64,7 @@ def read_text(text: str, path: str | None = None, index: int | None = None) -> M
 
 def read_lines(lines: list[str], path: str | None = None, index: int | None = None) -> Module:
     """The module in the lines of a text, like `read_text`; the caller need not keep the text."""
+    refuse_mlir_module(lines, path)
     groups = LineGroups(lines)
     may_fold = groups.mention("async")
     try:
