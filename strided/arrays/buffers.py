@@ -54,8 +54,10 @@ def flat_bytes(buffer: Any) -> Bytes:
         raise TypeError(f"{type(buffer).__name__} is no buffer; {advice}") from None
     if not memory.c_contiguous:
         raise UnsupportedError("the buffer's elements do not lie one after another; copy it first")
-    if memory.nbytes == 0:
-        return np.empty(0, np.uint8)
+    if memory.nbytes == 0:  # which `frombuffer` refuses
+        empty = np.empty(0, np.uint8)
+        empty.flags.writeable = not memory.readonly
+        return empty
     return np.frombuffer(memory, np.uint8)
 
 

@@ -136,6 +136,15 @@ def _target(spec: BufferSpec, out: Any, bitorder: str) -> LayoutBuffer:
     return wrap(out, spec, 0, bitorder, True)
 
 
+def shape_of(value: Any) -> tuple[int, ...]:
+    """`np.shape` of a value that is assigned; no ``__array_function__`` is asked for it, as NumPy asks none."""
+    try:
+        shape: tuple[int, ...] = value.shape
+    except AttributeError:
+        shape = np.asarray(value).shape
+    return shape
+
+
 def cast(value: Any, dtype: np.dtype[Any]) -> Array:
     """Values cast to a dtype as in assignment: of a subclass of ndarray, what lies in its memory."""
     if isinstance(value, np.ndarray) and value.dtype == dtype:
@@ -145,7 +154,7 @@ def cast(value: Any, dtype: np.dtype[Any]) -> Array:
     if dtype.names is not None and not isinstance(value, np.ndarray):
         return np.array(value, dtype)  # tuples are elements of it
     # The `shape` of a class is none: for NumPy, too, it is a scalar, and true.
-    found = np.empty(() if isinstance(value, type) else np.shape(value), dtype)
+    found = np.empty(() if isinstance(value, type) else shape_of(value), dtype)
     is_number = type(value) is np.ndarray and value.dtype.kind in "biufcV"
     if not is_number or not found.ndim or found.nbytes < _SHARED_CAST_BYTES:
         found[...] = value

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from strided.arrays.base import Array, ArrayBase
-from strided.arrays.encode import cast_as_array
+from strided.arrays.encode import cast_as_array, shape_of
 from strided.arrays.flags import Flags
 from strided.arrays.keys import IndexRange, normalise
 from strided.transfer import copy as transfer
@@ -128,7 +128,7 @@ class Flat:
             places = self._places(key)
         except Exception:
             self._judge(key, value)  # NumPy may look at the value first
-            if not np.size(value):
+            if 0 in shape_of(value):
                 return  # and not at the key if there are no values
             raise
         if isinstance(places, int):

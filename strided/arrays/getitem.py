@@ -18,7 +18,7 @@ from strided.addressing.address_map import AddressMap
 from strided.arrays import fancy
 from strided.arrays.base import Array, ArrayBase, broadcasts, move
 from strided.arrays.classify import Copy, Mask, Outer, Points, classify, element_at, indexed, view_at
-from strided.arrays.encode import as_array, cast
+from strided.arrays.encode import as_array, cast, shape_of
 from strided.arrays.keys import refuse
 from strided.runtime import limits
 from strided.runtime.locks import own_lock
@@ -119,18 +119,21 @@ class Indexing(ArrayBase):
         if 0 in shape:
             self._judge(key, value)
             return
+        # NumPy assigns at most one axis of values to a mask of the whole array, and casts no others, which may warn.
+        is_mask_refused = is_mask and len(shape_of(value)) > 1
+        if is_mask_refused and isinstance(value, (np.ndarray, ArrayBase)):
+            self._judge(key, value)
         values = self._cast(as_array(value), key, shape)
-        # NumPy assigns at most one axis of values to a mask of the whole array.
-        if not broadcasts(values.shape, shape) or (is_mask and np.ndim(value) > 1):
-            refuse(self.shape, _as_ndarrays(key), np.shape(value))
+        if is_mask_refused or not broadcasts(values.shape, shape):
+            refuse(self.shape, _as_ndarrays(key), shape_of(value))
         self._put(index, _spread(values, shape))
 
     def _set_masked(self, mask: npt.NDArray[np.bool_], value: Any, key: Any) -> bool:
         """Set the elements that a mask of this array's shape chooses; False if that is left to other ways."""
-        if mask.size < limits.current.loading_elements or np.ndim(value) > 1 or self._map.is_spread:
+        if mask.size < limits.current.loading_elements or len(shape_of(value)) > 1 or self._map.is_spread:
             return False
         count = int(np.count_nonzero(mask))
-        if np.ndim(value) and np.size(value) not in (1, count):
+        if not count or shape_of(value) not in ((), (1,), (count,)):
             return False
         values = self._cast(as_array(value), key, (count,))
         if values.shape == (1,):
@@ -212,7 +215,7 @@ class Indexing(ArrayBase):
         spread, target = source, self.region
         if source.map.shape != self.shape:
             if not broadcasts(source.map.shape, self.shape):
-                refuse(whole.shape, key, np.shape(value))
+                refuse(whole.shape, key, shape_of(value))
             spread = source._replace(map=source.map.broadcast_to(self.shape))
         for axis in reversed(range(self.ndim)):
             if target.map.is_still(axis):

@@ -30,11 +30,13 @@ def _copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) -
     is_scalar = isinstance(src, (np.generic, int, float, complex))
     if not is_scalar and not isinstance(src, (np.ndarray, ArrayBase)):
         return NotImplemented
-    # Of a scalar NumPy looks at the value; of an array without dimensions it has other words than of others.
-    example = src if is_scalar else np.zeros(0 if src.ndim else (), src.dtype)
     target = np.empty(() if is_scalar and dst.size else 0, dst.dtype)
     target.flags.writeable = is_writeable(dst)  # NumPy looks at this before the types
-    np.copyto(target, example, casting=casting)  # type: ignore[arg-type]
+    if is_scalar:
+        np.copyto(target, src, casting=casting)  # type: ignore[arg-type]  # looks at the value
+    elif not is_writeable(dst) or not np.can_cast(src.dtype, dst.dtype, casting):  # type: ignore[arg-type]
+        # Refused: of an array without dimensions in other words than of others.
+        np.copyto(target, np.zeros(0 if src.ndim else (), src.dtype), casting=casting)  # type: ignore[arg-type]
     if dst.size or not is_scalar:
         dst[...] = target if is_scalar else src
     return None
@@ -57,11 +59,12 @@ def _copyto_where(dst: ArrayBase, src: Any, casting: Any, where: Any) -> Any:
     if not broadcasts(mask.shape, dst.shape) or not broadcasts(np.shape(src), dst.shape):
         return NotImplemented
     mask = np.broadcast_to(mask, dst.shape)
-    # The chosen values alone are cast.
+    # The chosen values alone are cast; one value for several elements, always.
     given = src if np.ndim(src) == 0 else np.broadcast_to(np.asarray(src), dst.shape)[mask]
+    is_cast = bool(np.ndim(where)) or bool(where) or (np.ndim(src) == 0 and dst.size > 1)
     values = np.empty(np.shape(given) if dst.size else 0, dst.dtype)
     try:
-        np.copyto(values, given, casting=casting, where=bool(np.ndim(where)) or bool(where))
+        np.copyto(values, given, casting=casting, where=is_cast)
     except Exception:
         return NotImplemented  # NumPy raises it, once it has written what comes before
     dst[mask] = values

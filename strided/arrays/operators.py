@@ -88,7 +88,8 @@ def _methods(names: str, make: Callable[..., Any], *, prefix: str = "") -> dict[
     found = {}
     for item in names.split():
         name, _, ufunc = item.partition("=")
-        method = make(getattr(np, ufunc), divmod if name == "divmod" else getattr(operator, f"__{name}__"))
+        function = f"__i{name}__" if prefix == "i" else f"__{name}__"  # there is none for what is reflected
+        method = make(getattr(np, ufunc), divmod if name == "divmod" else getattr(operator, function))
         method.__name__ = f"__{prefix}{name}__"
         found[method.__name__] = method
     return found

@@ -307,7 +307,7 @@ def test_a_read_only_buffer_is_not_written(key: Any) -> None:
     (..., False), False, ([], slice(None)), np.zeros((0, 0), bool),
 ], ids=repr)  # fmt: skip
 def test_a_key_that_selects_nothing_lists_no_indices(key: Any) -> None:
-    a, x = sd.LayoutArray(b"", f"u8[{1 << 40},0]"), np.empty((1 << 40, 0), np.uint8)
+    a, x = sd.LayoutArray(bytearray(), f"u8[{1 << 40},0]"), np.empty((1 << 40, 0), np.uint8)
     same_outcome(lambda: a[key], lambda: x[key], same_values)
     same_outcome(lambda: a.__setitem__(key, 1), lambda: x.__setitem__(key, 1))
 

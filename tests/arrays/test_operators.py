@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import strided as sd
-from tests.checks import outcome
+from tests.checks import outcome, same_outcome
 from tests.thinned import thinned
 
 ARITHMETIC = ["add", "sub", "mul", "matmul", "truediv", "floordiv", "mod", "pow", "lshift", "rshift"]
@@ -151,6 +151,19 @@ def test_a_class_that_opts_out_gets_the_array_itself() -> None:
         a - Lazy()
     with pytest.raises(TypeError, match="does not support ufuncs"):
         a += Lazy()
+
+
+@pytest.mark.parametrize("name", [name for name in ACTIONS if name.endswith("= x")])
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_who_precedes_and_knows_no_operator_in_place_is_refused_by_its_name(layout: str, name: str) -> None:
+    """The error said "for +", not "for +="."""
+
+    class First:
+        __array_priority__ = 10
+
+    x = np.arange(1, 5).reshape(2, 2)
+    a = sd.LayoutArray.from_numpy(x, layout)
+    same_outcome(lambda: ACTIONS[name](a, First()), lambda: ACTIONS[name](x, First()))
 
 
 def test_the_priority_is_that_of_an_ndarray() -> None:

@@ -22,7 +22,7 @@ from strided.arrays import base
 from strided.runtime import limits
 from strided.transfer import copy as transfer
 from tests.cases import ARRAY_TYPES, Case, some_values
-from tests.checks import encoded, outcome, same_outcome, same_values, shape_of
+from tests.checks import encoded, needs_numpy, outcome, same_outcome, same_values, shape_of
 from tests.strategies import basic_keys, cases
 from tests.thinned import thinned
 
@@ -614,7 +614,7 @@ def test_one_value_is_stored_and_not_copied(
 @pytest.mark.parametrize("threshold", [0, 1 << 16])
 def test_what_is_refused_by_its_shape_is_not_cast(layout: str, key: Any, threshold: int) -> None:
     """Casts warned before the error."""
-    given = [np.full(7, 1j), np.full((2, 3, 4), np.inf + 1j), array("{0}", np.full(7, 1j))]
+    given = [np.full(7, 1j), np.full((2, 3, 4), np.inf + 1j), np.full((1, 12), 1j), array("{0}", np.full(7, 1j))]
     x = VALUES.astype(np.int16)
     a = array(layout, x)
     with warnings.catch_warnings(record=True) as seen, limits.replaced(loading_elements=threshold):
@@ -625,3 +625,85 @@ def test_what_is_refused_by_its_shape_is_not_cast(layout: str, key: Any, thresho
             )
     same_values(a, x)
     assert not seen
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_copyto_warns_of_a_cast_once(layout: str) -> None:
+    """It warned twice, and of what is refused by its shape."""
+    for values, count in ((np.full(4, 1j), 1), (array("{0}", np.full(4, 1j)), 1), (np.full((1, 5), 1j), 0)):
+        x, a = VALUES.copy(), array(layout)
+        with warnings.catch_warnings(record=True) as seen:
+            warnings.simplefilter("always")
+            # The ndarray gets an ndarray: others it converts by themselves.
+            same_outcome(
+                lambda v=values, a=a: np.copyto(a, v, casting="unsafe"),
+                lambda v=values, x=x: np.copyto(x, np.asarray(v), casting="unsafe"),
+            )
+        assert len(seen) == 2 * count
+        same_values(a, x)
+
+
+class _OfAnotherLibrary:
+    """A value whose library knows none of NumPy's functions."""
+
+    def __init__(self, values: Any) -> None:
+        self.values = values
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        return np.array(self.values, dtype)
+
+    def __array_function__(self, *of_the_call: Any) -> Any:
+        return NotImplemented
+
+
+@pytest.mark.parametrize(
+    "key",
+    [0, (0, 0), [0, 2], VALUES > 6, VALUES > 99, slice(None), (..., [9])],
+    ids=["a row", "an element", "index array", "mask", "empty mask", "all", "beyond"],
+)
+@pytest.mark.parametrize("layout", ["{1,0}", "{1,0:T(2,2)}"])
+@pytest.mark.parametrize("threshold", [0, 1 << 16])
+def test_values_of_other_libraries_are_asked_for_no_shape(layout: str, key: Any, threshold: int) -> None:
+    """A TypeError said that their library has no `numpy.shape`."""
+    with limits.replaced(loading_elements=threshold):
+        for values in (7, [7], [1, 2, 3, 4], [[5]], [], np.ones(9)):
+            for dtype in (np.float32, np.bool_):
+                x = VALUES.astype(dtype)
+                a = array(layout, x)
+                for of in (lambda z: z, lambda z: z.flat):
+                    mine, theirs = (
+                        lambda z=z, v=values, of=of: operator.setitem(of(z), key, _OfAnotherLibrary(v)) for z in (a, x)
+                    )
+                    same_outcome(mine, theirs)
+                    same_values(a, x)
+
+
+@needs_numpy("2.4", "casts other values that no mask takes")
+@pytest.mark.parametrize("shape", [(), (1,), (3,), (0,), (2, 2)], ids=str)
+@pytest.mark.parametrize("dtype", [np.int64, np.float32, np.bool_])
+def test_one_value_for_several_elements_is_cast_even_where_none_is_chosen(shape: tuple[int, ...], dtype: Any) -> None:
+    for value, where in itertools.product(
+        ("a", None, ..., 300, [None], np.array(["a"])), (False, np.array(False), [False])
+    ):
+        for casting in ("unsafe", "same_kind"):
+            x = np.zeros(shape, dtype)
+            a = sd.LayoutArray.from_numpy(x)
+            mine, theirs = (
+                lambda z=z, v=value, w=where, c=casting: np.copyto(z, v, where=w, casting=c) for z in (a, x)
+            )
+            same_outcome(mine, theirs)
+            same_values(a, x)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("threshold", [0, 1 << 16])
+def test_a_mask_that_chooses_nothing_casts_nothing(layout: str, threshold: int) -> None:
+    """Large masks warned of the cast of no element."""
+    x, mask = VALUES.copy(), np.zeros(VALUES.shape, np.bool_)
+    a = array(layout, x)
+    for values in (np.zeros(0, np.complex64), np.full(1, 1j), 1j, "a"):
+        with warnings.catch_warnings(record=True) as seen, limits.replaced(loading_elements=threshold):
+            warnings.simplefilter("always")
+            same_outcome(lambda v=values: operator.setitem(a, mask, v), lambda v=values: operator.setitem(x, mask, v))
+        assert not seen
+    same_values(a, x)
