@@ -384,7 +384,8 @@ _TITLES = {
     "questions": "ask for shapes, types and memory: nothing is read",
     "streams": "stream, from 16 MiB of values, block by block, with all threads",
     "in part": "read what they need: the chosen elements, or up to the first difference",
-    "joins": "put arrays together: from 8 MB on, each is converted straight to its place",
+    "joins": "put arrays together: from 8 MB on, each is converted straight to its place; small views of one buffer "
+    "are converted together",
     "writes": "write to the buffer",
     "converted": "get a converted array",
 }

@@ -404,6 +404,19 @@ def gather_masked(array: ArrayBase, mask: npt.NDArray[np.bool_]) -> Array | None
     return out
 
 
+def put_masked(array: ArrayBase, mask: npt.NDArray[np.bool_], values: Array) -> None:
+    """Put values, one for all or one for each element of the array, at the elements that a mask chooses.
+
+    As `scatter_masked`, of any array, and wherever the mask and the values lie.
+    """
+    if array.size < limits.current.loading_elements or array._map.is_spread:
+        array[mask] = values[mask] if values.ndim else values
+        return
+    array._memory.begin_writing()
+    mask, values = (x.copy() if np.may_share_memory(x, array._memory.buffer) else x for x in (mask, values))
+    scatter_masked(array, mask, values)
+
+
 def scatter_masked(array: ArrayBase, mask: npt.NDArray[np.bool_], values: Array) -> None:
     """Put values at the elements where a mask of the array's shape is true. Nothing beside them is written.
 

@@ -16,6 +16,8 @@ from strided.transfer import copy as transfer
 
 #: Elements that iteration locates at a time. Each is read when it is asked for: it may have been written meanwhile.
 _AHEAD = 1 << 12
+#: Elements that an assignment locates at a time: their indices and offsets stay in the cache.
+_WRITTEN = 1 << 16
 
 
 class Flat:
@@ -116,7 +118,25 @@ class Flat:
         places = self._places(key)
         if isinstance(places, int):
             return array[tuple(int(i) for i in np.unravel_index(places, array.shape))]
+        if isinstance(places, IndexRange):
+            return self._at_range(places)
+        if places.dtype == np.bool_:
+            return array[places.reshape(array.shape)]
         return array._gathered(places.shape, self._index_of(places))
+
+    def _at_range(self, places: IndexRange) -> Array:
+        """The elements at evenly spaced flat indices, in a new ndarray."""
+        array = self._array
+        if places == self._whole:
+            return self.copy()
+        if not places.size or places.size * np.intp(0).itemsize < array.nbytes:
+            indices = places.start + places.step * np.arange(places.size)
+            found = array._at_points([indices])
+            return array._gathered(indices.shape, self._index_of(indices)) if found is None else found
+        # All elements take less memory than the indices of those that are wanted, and less time.
+        last = places.start + places.step * (places.size - 1)
+        first, step = min(places.start, last), abs(places.step)
+        return self.copy()[first : max(places.start, last) + 1 : step][:: 1 if places.step > 0 else -1].copy()
 
     def __setitem__(self, key: Any, value: Any) -> None:
         array, self._next = self._array, 0
@@ -138,7 +158,9 @@ class Flat:
                 self._judge(places, value)  # NumPy's message is another one here
                 raise
             return
-        if not places.size:
+        is_mask = isinstance(places, np.ndarray) and places.dtype == np.bool_
+        count = int(np.count_nonzero(places)) if is_mask else places.size
+        if not count:
             self._judge(key, value)
             return
         try:
@@ -148,9 +170,25 @@ class Flat:
             raise
         if not values.size:
             return
-        # Too few values are repeated.
-        chosen = values[np.arange(places.size) % values.size].reshape(places.shape)
-        array._scatter(transfer.offsets_at(array._map, self._index_of(places), places.shape), chosen)
+        if is_mask:
+            array[places.reshape(array.shape)] = _repeated(values, count)
+        elif isinstance(places, IndexRange) and places == self._whole:
+            array[...] = values.reshape(()) if values.size == 1 else _repeated(values, count).reshape(array.shape)
+        else:
+            self._put(places, _repeated(values, count))
+
+    def _put(self, places: IndexRange | npt.NDArray[np.intp], values: Array) -> None:
+        """Set the elements at flat indices, some at a time, to as many values; the last one for an element stays."""
+        array = self._array
+        if np.may_share_memory(values, array._memory.buffer):
+            values = values.copy()
+        for start in range(0, values.size, _WRITTEN):
+            own = values[start : start + _WRITTEN]
+            if isinstance(places, IndexRange):
+                some = places.start + places.step * np.arange(start, start + own.size)
+            else:
+                some = places.reshape(-1)[start : start + own.size]
+            array._scatter(transfer.offsets_at(array._map, self._index_of(some), some.shape), own)
 
     def __delitem__(self, key: Any) -> NoReturn:
         raise TypeError("Cannot delete iterator elements")
@@ -159,8 +197,20 @@ class Flat:
         """Raise what NumPy raises for this assignment, if anything."""
         self._array.stand_in(writeable=True).flat[key] = value
 
-    def _places(self, key: Any) -> int | npt.NDArray[np.intp]:
-        """The flat indices that a key selects."""
+    @property
+    def _whole(self) -> IndexRange:
+        """The flat indices of all elements, in their order."""
+        return IndexRange(0, 1, self._array.size)
+
+    def _is_mask(self, key: Any) -> bool:
+        """Whether a key is a mask of all elements; one of an array without axes has other words for what it refuses."""
+        array = self._array
+        return type(key) is np.ndarray and key.dtype == np.bool_ and key.shape == (array.size,) and array.ndim > 0
+
+    def _places(self, key: Any) -> Any:
+        """The flat indices that a key selects, or a mask of all elements."""
+        if self._is_mask(key):
+            return key
         entry = key[0] if isinstance(key, tuple) and len(key) == 1 else key
         if isinstance(key, tuple) and not key:
             entry = Ellipsis
@@ -170,9 +220,7 @@ class Flat:
             (item,) = normalise(entry, (self._array.size,)).items
         except (IndexError, TypeError, ValueError) as error:
             self._refuse(key, error)
-        if isinstance(item, IndexRange):
-            return np.arange(item.size, dtype=np.intp) * item.step + item.start
-        assert isinstance(item, (int, np.ndarray))
+        assert isinstance(item, (int, IndexRange, np.ndarray))
         return item
 
     def _index_of(self, places: npt.NDArray[np.intp]) -> tuple[npt.NDArray[np.intp], ...]:
@@ -183,3 +231,10 @@ class Flat:
         """Raise what NumPy raises for this key, or else the given error."""
         self._array.stand_in().flat[key]
         raise error
+
+
+def _repeated(values: Array, size: int) -> Array:
+    """So many of the values of one axis: too few are repeated."""
+    if values.size == 1:
+        return np.broadcast_to(values, size)
+    return values[:size] if values.size >= size else np.resize(values, size)

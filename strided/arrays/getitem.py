@@ -154,7 +154,12 @@ class Indexing(ArrayBase):
             return
         one = np.empty(1, memory.dtype)
         one[0] = value
-        self._scatter(np.array([offset]), one)
+        byte, place = divmod(offset * memory.bits, 8)
+        shift = place if memory.bitorder == "little" else 8 - memory.bits - place
+        mask = (1 << memory.bits) - 1
+        pattern = one.view(np.uint8).item() & mask
+        with packed_lock():
+            memory.buffer[byte] = memory.buffer.item(byte) & ~(mask << shift) | pattern << shift
 
     def _cast(self, value: Any, key: Any, shape: tuple[int, ...]) -> Array:
         """A value for a selection of a shape, cast to this array's type; leading axes of one entry dropped."""

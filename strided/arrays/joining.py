@@ -24,7 +24,7 @@ def _concatenate(arrays: Any, axis: Any = 0, out: Any = None, *, dtype: Any = No
         return NotImplemented
     along = operator.index(axis) % first.ndim
     others = {(*x.shape[:along], *x.shape[along + 1 :]) for x in arrays}
-    if len(others) > 1 or sum(x.nbytes for x in arrays) < limits.current.joined_bytes:
+    if len(others) > 1 or not _are_worth_a_call_each(arrays):
         return NotImplemented
     order = _order_of(arrays, along)
     if not any(_is_converted(x, order) for x in arrays):
@@ -40,10 +40,11 @@ def _concatenate(arrays: Any, axis: Any = 0, out: Any = None, *, dtype: Any = No
 
 
 def _stack(arrays: Any, axis: Any = 0, out: Any = None, *, dtype: Any = None, casting: Any = "same_kind") -> Any:
-    if not _are_alike(arrays, axis) or len({x.shape for x in arrays}) > 1:
+    if not _are_alike(arrays, axis) or len({x.shape for x in arrays}) > 1 or not _are_worth_a_call_each(arrays):
         return NotImplemented
     along = normalize_axis_index(operator.index(axis), arrays[0].ndim + 1)
-    return _concatenate([np.expand_dims(x, along) for x in arrays], along, out, dtype=dtype, casting=casting)
+    key = (*[slice(None)] * along, None)
+    return _concatenate([x[key] for x in arrays], along, out, dtype=dtype, casting=casting)
 
 
 def _are_alike(arrays: Any, axis: Any) -> bool:
@@ -53,6 +54,15 @@ def _are_alike(arrays: Any, axis: Any) -> bool:
     if not all(isinstance(x, ArrayBase) or type(x) is np.ndarray for x in arrays):
         return False
     return len({(x.dtype, x.ndim) for x in arrays}) == 1 and arrays[0].ndim > 0
+
+
+def _are_worth_a_call_each(arrays: Sequence[Any]) -> bool:
+    """Whether arrays are large enough for a conversion of each: small views of one buffer are better read together."""
+    in_layout = [x for x in arrays if isinstance(x, ArrayBase)]
+    if sum(x.nbytes for x in arrays) < limits.current.joined_bytes:
+        return False
+    are_large = sum(x.nbytes for x in in_layout) >= limits.current.joined_part_bytes * len(in_layout)
+    return are_large or len({id(x._memory) for x in in_layout}) == len(in_layout)
 
 
 def _is_converted(x: Any, order: Sequence[int]) -> bool:

@@ -121,12 +121,13 @@ def _boxes_meet(first: ArrayBase, second: ArrayBase) -> bool | None:
     own, other = first._memory, second._memory
     if own.spec != other.spec or own.bits != other.bits or address_of(own.buffer) != address_of(other.buffer):
         return None
-    if own.bits < 8 or own.dtype.itemsize != own.spec.dtype.itemsize:
+    if own.dtype.itemsize != own.spec.dtype.itemsize:
         return None
     mine, theirs = index_ranges_of(first), index_ranges_of(second)
     if mine is None or theirs is None:
         return None
-    return all(_meet(p, q) for p, q in zip(mine.dimensions, theirs.dimensions, strict=True))
+    meet = all(_meet(p, q) for p, q in zip(mine.dimensions, theirs.dimensions, strict=True))
+    return None if own.bits < 8 and not meet else meet  # neighbours may share a byte
 
 
 def _meet(first: IndexRange, second: IndexRange) -> bool:

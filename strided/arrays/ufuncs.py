@@ -6,6 +6,7 @@ blocks of whole tiles, over threads. ``out=`` may be an array in a layout: resul
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Sequence
 from types import FrameType
@@ -17,7 +18,12 @@ from strided.arrays import blocks, deferral, fancy, overlap, reductions, wide_su
 from strided.arrays.arguments import Arguments, is_writeable, with_each
 from strided.arrays.base import Array, ArrayBase, broadcasts
 from strided.arrays.blocks import Box
+from strided.arrays.classify import Mask, Outer, Points, indexed
+from strided.runtime import limits
+from strided.transfer import copy as transfer
 
+#: The most elements that ``at`` changes apart from the others, one of so many: more are longer sorted than converted.
+_FEW = 16
 #: NumPy 2.4 leaves out some of their results if these are not contiguous, as in blocks.
 _NEIGHBOURS_ONLY: set[np.ufunc] = {np.isnan, np.isfinite, np.isinf, np.signbit}
 #: What NumPy raises once it has computed all elements: the errors that np.errstate or a filter of warnings makes.
@@ -84,6 +90,8 @@ def _converted(
         # Where indices are simple NumPy does not ask: it would write to bytes, or to a page that ends the process.
         ufunc.at(inputs[0].stand_in(writeable=True), *inputs[1:])  # what else is wrong comes first
         raise ValueError("operand array with iterator write flag set is read-only")
+    if method == "at" and _at_few(ufunc, *inputs):
+        return None
     operands = Arguments(
         inputs,
         kwargs,
@@ -104,6 +112,35 @@ def _converted(
         raise
     operands.write_back(*written)
     return operands.from_ndarray(result) if kwargs.get("out") else result
+
+
+def _at_few(ufunc: np.ufunc, array: Any, key: Any = (), *values: Any) -> bool:
+    """``ufunc.at`` of a few elements of a large array: these alone are read and written. False if it is not that."""
+    if not isinstance(array, ArrayBase) or array.is_strided or array.size < limits.current.loading_elements:
+        return False
+    if any(isinstance(x, ArrayBase) for x in values):
+        return False  # which may be views of the same buffer
+    try:
+        selected = array._select(key)
+        if isinstance(selected, Points | Mask):
+            selected = indexed(array._map, selected[0])
+    except Exception:
+        return False  # NumPy refuses it in its own words
+    if not isinstance(selected, Outer) or math.prod(selected.shape) * _FEW > array.size:
+        return False
+    offsets = transfer.offsets_at(array._map, selected.arrays, selected.shape)
+    places, which = np.unique(offsets, return_inverse=True)
+    index: Any = 0, which.reshape(offsets.shape)
+    chosen = np.empty(places.shape, array.dtype)
+    transfer.gather(array.region, places, chosen)
+    try:
+        # In arrays of one axis NumPy 2.4 reads beyond values that are spread over indices of several.
+        ufunc.at(chosen[None], index, *values)
+    except _AFTERWARDS:
+        array._scatter(places, chosen)  # what was computed before stays, as in NumPy
+        raise
+    array._scatter(places, chosen)
+    return True
 
 
 def _called(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], options: dict[str, Any]) -> Any:

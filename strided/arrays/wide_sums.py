@@ -137,6 +137,9 @@ _PRODUCTS: set[Function] = {
 if hasattr(np, "cumulative_sum"):
     _BY_DTYPE |= {np.cumulative_sum, np.cumulative_prod}
 
+#: Those of two operands, of whose elements each product is added.
+_OF_TWO = _PRODUCTS - {np.einsum, np.linalg.multi_dot}
+
 #: The parameters of these that are one operand; multi_dot has a list of them, einsum a tuple with its subscripts.
 _OPERANDS = {"a", "b", "v", "x1", "x2"}
 
@@ -173,6 +176,8 @@ def of_function(function: Function, args: tuple[Any, ...], kwargs: dict[str, Any
         return NotImplemented
     whole = all(t.kind in "iub" or _is_short_integer(t) for t in types)
 
+    doubles = function in _OF_TWO and whole and out is None and _are_exact_in_doubles(types)
+
     def call(of_array: Callable[[Any], Any], more: dict[str, Any]) -> Any:
         changed = {k: v if k in _PLACES else with_each(v, of_array, _ARRAYS) for k, v in given.items()}
         return _called(function, {**changed, **more})
@@ -190,7 +195,7 @@ def of_function(function: Function, args: tuple[Any, ...], kwargs: dict[str, Any
         if wide(x.dtype) is None:
             return x
         values = x._values() if isinstance(x, ArrayBase) else x
-        return values.astype(in_64_bits(x.dtype) if whole else _DOUBLE)
+        return values.astype(in_64_bits(x.dtype) if whole and not doubles else _DOUBLE)
 
     if function is np.einsum and len(arrays) == 1 and out is None:
         with contextlib.suppress(Exception):  # NumPy refuses to add these types
@@ -331,6 +336,14 @@ def _types(example: Any) -> list[np.dtype[Any]]:
     return [np.asarray(x).dtype for x in parts]
 
 
+def _are_exact_in_doubles(types: list[np.dtype[Any]]) -> bool:
+    """Whether sums of products of two such integers are: of those of eight bits any number that fits in memory is.
+
+    BLAS multiplies doubles many times as fast as NumPy multiplies integers.
+    """
+    return all(t.itemsize == 1 for t in types)
+
+
 def _common(types: list[np.dtype[Any]]) -> np.dtype[Any]:
     """64-bit integers, unsigned if all types are."""
     return _UNSIGNED if all(t.kind in "ub" or wide(t) is _UNSIGNED for t in types) else _SIGNED
@@ -383,4 +396,6 @@ def _product(ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -
         return NotImplemented  # also numbers, which NumPy refuses
     common = _common(types)
     values = [x._values() if isinstance(x, ArrayBase) else x for x in operands]
+    if not kwargs and _are_exact_in_doubles(types):
+        return ufunc(*(v.astype(_DOUBLE) for v in values)).astype(common)
     return ufunc(*(v.astype(common) if _is_short_integer(v.dtype) else v for v in values), **kwargs)

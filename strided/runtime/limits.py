@@ -44,6 +44,8 @@ class Limits(NamedTuple):
     direct_bytes: int = 1 << 15
     #: From this size of the result on arrays are joined straight from their buffers. Measured by hand.
     joined_bytes: int = 1 << 23
+    #: The same for one of the arrays, on average, if they are views of one buffer. Measured by hand.
+    joined_part_bytes: int = 1 << 17
     #: From this on the kernel decodes and encodes varints, at several times NumPy's 100 MB/s. `snapshots.Varints`.
     varint_bytes: int = 1 << 24
     #: From this on a staged copy is worth its planning. `small.Planning`.

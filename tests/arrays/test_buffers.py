@@ -79,7 +79,11 @@ def test_every_buffer_is_wrapped_without_a_copy(kind: str) -> None:
         assert memory.reshape(-1).view(np.uint8)[: len(CONTENT)].view(np.int16)[0] == 77
 
 
-@pytest.mark.parametrize("content", [b"", bytearray(), memoryview(b""), np.empty(0, np.uint8)], ids=repr)
+@pytest.mark.parametrize(
+    "content",
+    [b"", bytearray(), memoryview(b""), np.empty(0, np.uint8)],
+    ids=lambda given: type(given).__name__,
+)
 def test_an_empty_buffer_is_read_only_if_it_is_given_so(content: Any) -> None:
     read_only = isinstance(content, bytes | memoryview)
     assert sd.LayoutArray(content, "u8[0,3]").flags.writeable == (not read_only)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import strided as sd
 from strided.runtime import limits
-from tests.checks import same_outcome
+from tests.checks import same_outcome, same_values
 from tests.thinned import examples
 
 FUNCTIONS = {
@@ -74,3 +74,13 @@ def test_nothing_is_converted_apart(name: str, layout: str, monkeypatch: pytest.
     wanted = FUNCTIONS[name]([values, values], 0)
     monkeypatch.setattr("strided.arrays.array_functions._converted", None)
     np.testing.assert_array_equal(FUNCTIONS[name]([array, array], 0), wanted)
+
+
+def test_small_views_of_one_buffer() -> None:
+    """They are read together, whatever their order, and what lies beside them."""
+    values = np.arange(64 * 130, dtype=np.float32).reshape(64, 130)
+    a, other = (sd.LayoutArray.from_numpy(values, "{1,0:T(8,128)}") for _ in range(2))
+    for join in (np.concatenate, np.stack, np.vstack, lambda arrays: np.stack(arrays, axis=-1)):
+        for take in (list, lambda x: list(x[::-2]), lambda x: [x[3], values[5], x[60, ::-1]]):
+            same_values(join(take(a)), join(take(values)))
+        same_values(join([*a, *other]), join([*values, *values]))

@@ -184,6 +184,38 @@ def test_arrays_that_kernels_take(text: str) -> None:
 # --- packed elements ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("bitorder", ["little", "big"])
+@pytest.mark.parametrize(
+    "text", ["s4[3,5]{1,0:E(4)}", "u2[3,5]{0,1:T(2,4)E(2)}", "pred[3,5]{1,0:E(1)}", "u1[3,5]{0,1:E(1)}"]
+)
+def test_packed_elements_one_by_one(text: str, bitorder: str) -> None:
+    """Neighbours in the byte keep their values, and padding its own."""
+    shape = sd.parse_shape(text)
+    for byte in (0x00, 0xFF, 0xA5):
+        a = sd.LayoutArray(bytearray([byte] * shape.byte_size), shape, bitorder=bitorder)
+        b = sd.LayoutArray(bytearray([byte] * shape.byte_size), shape, bitorder=bitorder)
+        values = a.to_numpy()
+        for index in np.ndindex(values.shape):
+            a[index] = values[index] = values.dtype.type(sum(index) % 2)
+            same_values(a, values)
+        b[...] = values
+        assert a.buffer.tobytes() == b.buffer.tobytes()
+
+
+def test_packed_views_share_memory_where_they_share_a_byte() -> None:
+    for layout in ("{1,0:E(4)}", "{0,1:T(2,4)E(4)}"):
+        a = sd.LayoutArray(bytes(1 << 12), f"s4[6,8]{layout}", allow_excess=True)
+        places = np.array([[a.address_map.offset_of((i, j)) * 4 // 8 for j in range(8)] for i in range(6)])
+        keys = [np.s_[i:j:k, m:] for i in (0, 1) for j in (3, 6) for k in (1, 2) for m in (0, 5)] + [
+            np.s_[:, ::2],
+            np.s_[2:, 1::2],
+        ]
+        for first in keys:
+            for second in keys:
+                meet = bool(np.isin(places[first], places[second]).any())
+                assert np.shares_memory(a[first], a[second]) == meet
+
+
 @pytest.mark.parametrize("element_type", PACKED_TYPES)
 @pytest.mark.parametrize("count", thinned(range(0, 19), 3))
 def test_packed_vectors_of_every_length(element_type: str, count: int) -> None:

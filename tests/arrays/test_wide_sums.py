@@ -17,7 +17,7 @@ import pytest
 import strided as sd
 from strided.arrays import blocks, reductions, wide_sums
 from tests.cases import ARRAY_TYPES, PACKED_TYPES, dtype_of
-from tests.checks import outcome, same_outcome
+from tests.checks import outcome, same_outcome, same_values
 from tests.thinned import thinned
 
 FLOATS = sorted(t for t in ARRAY_TYPES if t[0] in "fb" and dtype_of(t).itemsize <= 2)
@@ -562,3 +562,32 @@ def test_views_in_another_byte_order(kind: str, streamed: bool, monkeypatch: pyt
     for product in (np.matmul, np.dot):
         assert product(a, a.T).dtype == product(x, x.T).dtype
         np.testing.assert_allclose(product(a, a.T), product(x, x.T), rtol=1e-2 if kind == "f2" else 1e-6)
+
+
+@pytest.mark.parametrize("layout", ["{1,0:E(4)}", "{1,0:T(8,128)(8,1)E(4)}"])
+def test_products_of_short_integers_are_exact(layout: str) -> None:
+    """They are computed in doubles where these hold every sum."""
+    x = np.random.default_rng(0).integers(-8, 8, (33, 300)).astype(np.int8)
+    wide = x.astype(np.int64)
+    a = sd.LayoutArray.from_numpy(x, layout, element_type="s4")
+    bytes_, words = (np.full((300, 3), n).astype(t) for n, t in ((255, np.uint8), (1 << 62, np.int64)))
+    for product in (
+        lambda v: v @ v.T,
+        lambda v: v[0] @ v[1],
+        lambda v: v @ bytes_,
+        lambda v: v @ words,
+        lambda v: np.dot(v, v.T),
+        lambda v: np.vdot(v, v),
+        lambda v: np.inner(v, v),
+        lambda v: np.tensordot(v, v, 2),
+        lambda v: np.convolve(v[0], v[1]),
+        lambda v: np.dot(v, bytes_),
+        lambda v: np.dot(v, words),
+        lambda v: np.matmul(v, v.T, out=np.empty((33, 33), np.int32)),
+        lambda v: np.dot(v, v.T, out=np.empty((33, 33), np.int64)),
+    ):
+        expected = outcome(lambda product=product: product(wide))
+        got = outcome(lambda product=product: product(a))
+        assert type(got[1]) is type(expected[1])
+        if expected[0] is not None:
+            same_values(got[0], expected[0])

@@ -1,0 +1,159 @@
+"""Parts of large arrays: written by flat index, by mask and by ``at``, without memory for every index."""
+
+from __future__ import annotations
+
+import tracemalloc
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import strided as sd
+from tests.checks import same_outcome, same_values
+
+VALUES = np.random.default_rng(5).integers(0, 7, (300, 701)).astype(np.int8)
+LAYOUTS = {"{1,0}": "s8", "{0,1:T(8,128)}": "s8", "{1,0:T(8,128)(4,1)}": "s8", "{1,0:T(8,128)(8,1)E(4)}": "s4"}
+FLAT_KEYS: dict[str, Callable[[np.ndarray], Any]] = {
+    "all": lambda x: ...,
+    "all as a slice": lambda x: slice(None),
+    "backwards": lambda x: slice(None, None, -1),
+    "every second": lambda x: slice(1, None, 2),
+    "every third from the end": lambda x: slice(None, None, -3),
+    "a part": lambda x: slice(70_000, -5),
+    "few": lambda x: slice(3, None, 5000),
+    "none": lambda x: slice(5, 5),
+    "mask": lambda x: x.reshape(-1) > 2,
+    "empty mask": lambda x: x.reshape(-1) > 99,
+    "indices": lambda x: np.random.default_rng(6).integers(-x.size, x.size, 70_000),
+}
+
+
+def array(layout: str) -> tuple[sd.LayoutArray, np.ndarray]:
+    """An array in a layout, and its values."""
+    a = sd.LayoutArray.from_numpy(VALUES, layout, element_type=LAYOUTS[layout])
+    return a, a.to_numpy()
+
+
+def peak(operation: Callable[[], Any]) -> int:
+    """Bytes that an operation takes at most, once its plan is there."""
+    operation()
+    tracemalloc.start()
+    try:
+        operation()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("key_of", FLAT_KEYS.values(), ids=FLAT_KEYS)
+def test_flat(layout: str, key_of: Callable[[np.ndarray], Any]) -> None:
+    """Too few values are repeated, and those that are too many left out."""
+    a, x = array(layout)
+    for b, y in ((a, x), (a[::-1, 2:], x[::-1, 2:])):
+        key = key_of(y)
+        wanted = y.reshape(-1)[key]
+        got = b.flat[key]
+        same_values(got, wanted)
+        assert got.flags.writeable
+        assert not np.may_share_memory(got, a.buffer)
+        for count in (1, 3, max(1, wanted.size), VALUES.size):
+            new = np.resize(np.arange(-3, 4), count).astype(x.dtype)
+            b.flat[key] = new
+            y.flat[key] = new
+            same_values(a, x)
+
+
+def test_flat_gets_values_that_lie_in_the_array() -> None:
+    """They are read before anything is written."""
+    for key in (slice(None), slice(None, None, -1), slice(1, None), np.arange(VALUES.size) % 2 > 0):
+        a, x = array("{0,1:T(8,128)}")
+        own = a.buffer[: a.size].view(np.int8)
+        wanted, held = x.reshape(-1).copy(), own.copy()
+        wanted[key] = held[: wanted[key].size]
+        a.flat[key] = own
+        same_values(a, wanted.reshape(x.shape))
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_masks(layout: str) -> None:
+    a, x = array(layout)
+    other, mask = x[::-1].copy(), VALUES > 3
+    for function in (
+        lambda v: np.copyto(v, other, where=mask),
+        lambda v: np.copyto(v, other[:1], where=mask[:, :1]),
+        lambda v: np.copyto(v[:, ::-1], other, where=mask),
+        lambda v: np.copyto(v, other, casting="no", where=mask),
+        lambda v: np.copyto(v, other, casting="what", where=mask),
+        lambda v: np.putmask(v, mask, other),
+        lambda v: np.putmask(v, ~mask, other[0, 0]),
+        lambda v: np.putmask(v, mask, other[0, :5]),
+        lambda v: np.place(v, mask, other.reshape(-1)),
+        lambda v: np.place(v, ~mask, other[0, :5]),
+        lambda v: np.place(v, VALUES, other[0, :5]),
+        lambda v: np.put(v, np.arange(100_000), other[0, :7]),
+    ):
+        same_outcome(lambda function=function: function(a), lambda function=function: function(x))
+        same_values(a, x)
+
+
+def test_masks_and_values_that_lie_in_the_array() -> None:
+    for function in (np.putmask, lambda v, mask, values: np.copyto(v, values, where=mask)):
+        a, x = array("{0,1:T(8,128)}")
+        own = a.buffer[: a.size].view(np.int8).reshape(x.shape)
+        wanted = np.where(VALUES > 3, own, x)
+        function(a, VALUES > 3, own)
+        same_values(a, wanted)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_at(layout: str) -> None:
+    """Of few elements of a large array."""
+    a, x = array(layout)
+    few, mask, one = np.array([5, -1, 5, 5, 0]), np.zeros(VALUES.shape, bool), x.dtype.type(1)
+    mask[3, 4:9] = mask[-1, -1] = True
+    for function in (
+        lambda v: np.add.at(v, (few, few), one),
+        lambda v: np.add.at(v, (few, few[:, None]), np.full(5, one)),
+        lambda v: np.add.at(v, (few, slice(None, None, -3)), one),
+        lambda v: np.subtract.at(v[1:], (..., few), one),
+        lambda v: np.negative.at(v, (few, few)),
+        lambda v: np.add.at(v, mask, one),
+        lambda v: np.add.at(v, (few, few), [1, 2, 3, 4, 5]),
+        lambda v: np.add.at(v, (few, few), np.ones(4, x.dtype)),
+        lambda v: np.add.at(v, (few, few), 0.5),
+        lambda v: np.add.at(v, (few, 99 * few + 900), one),
+        lambda v: np.add.at(v, (few, few, few), one),
+        lambda v: np.add.at(v, "no key", one),
+        lambda v: np.add.at(v, 2, one),
+        lambda v: np.divmod.at(v, (few, few), one),
+        lambda v: np.add.at(v, (few, few), v[:5, 0]),
+    ):
+        same_outcome(lambda function=function: function(a), lambda function=function: function(x))
+        same_values(a, x)
+
+
+def test_at_keeps_what_was_computed_before_an_error() -> None:
+    x = np.ones((300, 701), np.float64)
+    a = sd.LayoutArray.from_numpy(x, "{1,0:T(8,128)}")
+    with np.errstate(all="raise"):
+        for v in (a, x):
+            with pytest.raises(FloatingPointError):
+                np.multiply.at(v, ([0, 0, 299], [700, 700, 1]), 1e200)
+    same_values(a, x)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_memory(layout: str) -> None:
+    """Indices and offsets of all elements would be many times as large as these."""
+    a, x = array(layout)
+    for operation in (
+        lambda: a.flat.__setitem__(..., 1),
+        lambda: a.flat.__setitem__(slice(None), x.reshape(-1)),
+        lambda: a.flat[::-1],
+        lambda: a.flat[:],
+    ):
+        assert peak(operation) < 3 * a.nbytes
+    if not a.is_strided:
+        assert peak(lambda: np.add.at(a, ([0, 0, 299], [700, 700, 1]), x.dtype.type(1))) < a.nbytes // 4
