@@ -12,6 +12,7 @@ import os
 import re
 import threading
 import tracemalloc
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -831,6 +832,16 @@ def test_interleaved_rows_are_not_smoother_than_what_counts_in_memory(kind: str,
 def test_files_of_other_formats_are_noted() -> None:
     found = identify(b"\x93NUMPY" + bytes(506), "f32[128]")
     assert found.notes[0].startswith("format: the buffer begins as a .npy file does")
+
+
+def test_bytes_that_say_nothing_are_noted(tmp_path: Path) -> None:
+    values = np.random.default_rng(0).standard_normal(1 << 16).astype(np.float32)
+    path = tmp_path / "weights"
+    path.write_bytes(bytes(100) + zlib.compress(values.tobytes()))
+    found = identify(path, "u8[?]", offset=100)
+    assert (found.verdict, found.notes[0].partition(":")[0]) == ("tied", "content")
+    assert identify(values.tobytes(), "u8[?]").notes == ()
+    assert identify(path, "u8[64]", offset=path.stat().st_size - 64).notes == ()  # too few bytes to tell
 
 
 # Errors.

@@ -27,7 +27,7 @@ from strided.diagnosis.identification.reference import Reference, by_reference
 from strided.diagnosis.identification.result import Identification
 from strided.diagnosis.identification.sampling import Sample, Source, as_numbers
 from strided.diagnosis.identification.structure import Structure, goes_on, is_counted, structure
-from strided.diagnosis.identification.type_signs import type_signs
+from strided.diagnosis.identification.type_signs import entropy, type_signs
 from strided.diagnosis.identification.verdict import Judged
 from strided.errors import BufferSizeError
 from strided.files.magic import HEAD_BYTES, format_of
@@ -56,6 +56,8 @@ _SMOOTH = 0.8
 #: Slots of a large buffer that are chosen for the rows of readings.
 _ROWS = 16384
 _NOWHERE: Table = np.zeros(0, np.int64)
+#: Bytes that are looked at, and bits of information in each from which on they say nothing: values have 7.6 at most.
+_LOOKED_AT, _EVEN = 1 << 16, 7.97
 #: Nats by which the signs of one type, or of one byte order, must fall behind those of another to be left out.
 _IMPLAUSIBLE = 60.0
 
@@ -194,6 +196,17 @@ def _notes(source: Source, known: Known, start: int, result: Identification) -> 
     found = format_of(source.content[start : start + HEAD_BYTES].tobytes(), have)
     if found is not None:
         yield f"format: the buffer begins as {found.name} does: {found.advice}"
+    elif result.verdict != "likely" and _is_even(source, start):
+        yield "content: each byte is as likely as any, as in compressed or encrypted data and in random integers"
+
+
+def _is_even(source: Source, start: int) -> bool:
+    """Whether all values of a byte are about as common, in a buffer that is large enough to tell."""
+    size = source.size - start
+    if size < _LOOKED_AT:
+        return False
+    at = np.random.default_rng(31).integers(0, size, _LOOKED_AT)
+    return entropy(source.fetch(Reading(Shape("u8", (size,), Layout((0,))), start), at)[0]) > _EVEN
 
 
 def _types(known: Known) -> Iterator[str]:

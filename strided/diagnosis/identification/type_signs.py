@@ -76,7 +76,7 @@ def _float_signs(values: npt.NDArray[Any], kind: ElementType) -> tuple[float, st
     low, high = np.percentile(exponents, [1, 99]) - 1
     named = re.search(r"e(\d)m", kind.name)
     bits = int(named[1]) if named else _EXPONENT_BITS[kind.name]
-    saved = bits - _entropy(exponents) - 16 * strange / len(numbers) - abs(float(np.median(exponents))) / 32 - tiny
+    saved = bits - entropy(exponents) - 16 * strange / len(numbers) - abs(float(np.median(exponents))) / 32 - tiny
     return saved, f"type: 98% of the exponents lie from 2^{low:.0f} to 2^{high:.0f}; {shown}"
 
 
@@ -128,7 +128,7 @@ def _saved(held: npt.NDArray[np.float64], bits: int, fillings: int = 1) -> float
     """
     lengths = np.frexp(np.where(held < 0, -1 - held, held))[1]
     inner = float(np.maximum(lengths - 1, 0).mean())
-    return math.log2(2**bits - fillings) - inner - _entropy(2 * lengths + (held < 0))
+    return math.log2(2**bits - fillings) - inner - entropy(2 * lengths + (held < 0))
 
 
 def _filling(numbers: npt.NDArray[np.float64], kind: ElementType) -> npt.NDArray[np.bool_]:
@@ -140,7 +140,7 @@ def _filling(numbers: npt.NDArray[np.float64], kind: ElementType) -> npt.NDArray
     return found & (np.count_nonzero(found) > max(_FILLING, 2 * 0.5**kind.bits) * len(found))  # twice what chance has
 
 
-def _entropy(symbols: npt.NDArray[np.int32]) -> float:
+def entropy(symbols: npt.NDArray[np.integer[Any]]) -> float:
     """Bits of information in one of these symbols."""
     counts = np.unique(symbols, return_counts=True)[1]
     shares = counts / counts.sum()
