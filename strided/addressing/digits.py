@@ -12,9 +12,11 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import NamedTuple
+
+import numpy as np
 
 from strided.runtime.aliases import Offsets
 
@@ -118,6 +120,15 @@ class Term(NamedTuple):
             return None
         digits = [Digit(d.weight // each, d.size, d.stride // each) for d in others]
         return Term(self.start // each, 1, (Digit(1, -(-first.size // each), 1), *digits))
+
+
+def offsets_along(terms: Iterable[Term], at: Offsets) -> Offsets:
+    """Elements that the terms of one axis add at some of its indices.
+
+    >>> offsets_along([Term(0, 1, (Digit(1, 4, 1), Digit(4, 5, 32)))], np.arange(6)).tolist()
+    [0, 1, 2, 3, 32, 33]
+    """
+    return sum((np.asarray(term.offset_at(at)) for term in terms), np.zeros(at.shape, np.int64))
 
 
 def regrouped(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import os
 import re
 import sys
@@ -16,17 +17,13 @@ from strided.arrays.base import Array
 from strided.arrays.layout_array import LayoutArray
 from strided.cli import array_output
 from strided.cli.array_output import ArrayOutput
-from strided.cli.operands import STANDARD, Reading, mapped
+from strided.cli.operands import STANDARD, Reading, mapped, with_reading
 from strided.cli.options import (
     INDEX_HELP,
     SHARD_HELP,
     TARGET_HELP,
-    allow_excess,
-    bitorder,
     file_names,
     force,
-    kind,
-    offset,
 )
 from strided.dumps.sharded.assemble import check_whole
 from strided.dumps.sharded.sharded_array import ShardedArray
@@ -61,10 +58,7 @@ _EPILOG = (
 @array_output.dtype
 @array_output.index
 @force
-@offset
-@bitorder
-@allow_excess
-@kind
+@with_reading
 def assemble(
     shape: str,
     sharding: str,
@@ -75,10 +69,7 @@ def assemble(
     dtype: str | None,
     index: str | None,
     force: bool,
-    offset: int,
-    bitorder: str,
-    allow_excess: bool,
-    kind: str | None,
+    reading: Reading,
 ) -> None:
     """Write the array that many devices hold in shards."""
     whole, pieces = array_shape(shape), Sharding.parse(sharding)
@@ -88,8 +79,7 @@ def assemble(
 
     def open_shard(file: str, own: Shape) -> LayoutArray | Array:
         with contextlib.ExitStack() as stack:
-            reading = Reading(offset, bitorder, kind, allow_excess, stack)
-            found = mapped(reading.opened(file, None, own).meant())
+            found = mapped(dataclasses.replace(reading, stack=stack).opened(file, None, own).meant())
             return found if isinstance(found, LayoutArray) else np.asarray(found)
 
     array = ShardedArray(files, pieces, whole.dimensions, whole, open_shard)

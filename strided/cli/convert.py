@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 from collections.abc import Sequence
 from typing import Any
@@ -11,18 +10,14 @@ import click
 
 from strided.cli import array_output
 from strided.cli.array_output import ArrayOutput
-from strided.cli.operands import Reading, of_known_type, shaped
+from strided.cli.operands import Reading, of_known_type, shaped, with_reading
 from strided.cli.options import (
     INDEX_HELP,
     SHAPE_HELP,
     SOURCE_HELP,
     TARGET_HELP,
-    allow_excess,
-    bitorder,
     file_names,
     force,
-    kind,
-    offset,
 )
 from strided.layout.parser import is_shape
 
@@ -33,20 +28,14 @@ from strided.layout.parser import is_shape
 @array_output.dtype
 @array_output.index
 @force
-@offset
-@bitorder
-@allow_excess
-@kind
+@with_reading
 def convert(
     operands: tuple[str, ...],
     to: str | None,
     dtype: str | None,
     index: str | None,
     force: bool,
-    offset: int,
-    bitorder: str,
-    allow_excess: bool,
-    kind: str | None,
+    reading: Reading,
 ) -> None:
     """Convert arrays to .npy, .npz, .safetensors, .zarr or another layout.
 
@@ -54,8 +43,7 @@ def convert(
     """
     *sources, out = _checked(operands)
     output = ArrayOutput.checked(out, sources, to, dtype, force)
-    with contextlib.ExitStack() as stack:
-        output.write(_arrays(sources, Reading(offset, bitorder, kind, allow_excess, stack)), index)
+    output.write(_arrays(sources, reading), index)
 
 
 def _checked(operands: Sequence[str]) -> Sequence[str]:

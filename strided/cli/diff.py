@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import json
 import math
@@ -23,19 +22,16 @@ from strided.cli.operands import (
     mapped,
     of_known_type,
     shaped,
+    with_reading,
 )
 from strided.cli.options import (
     SHAPE_HELP,
     SOURCE_HELP,
-    allow_excess,
     as_json,
     atol,
-    bitorder,
     check_tolerance,
     file_names,
     force,
-    kind,
-    offset,
     progress,
     rtol,
     ulp,
@@ -62,10 +58,7 @@ from strided.layout.element_types import element_type_of_dtype
 @svg
 @force
 @as_json
-@offset
-@bitorder
-@allow_excess
-@kind
+@with_reading
 def diff(
     operands: tuple[str, ...],
     rtol: float,
@@ -76,10 +69,7 @@ def diff(
     picture: str | None,
     force: bool,
     as_json: bool,
-    offset: int,
-    bitorder: str,
-    allow_excess: bool,
-    kind: str | None,
+    reading: Reading,
 ) -> None:
     """Show where two arrays differ, or two files of arrays, or two dump folders.
 
@@ -90,23 +80,19 @@ def diff(
     check_tolerance(rtol, atol, ulp)
     options: dict[str, Any] = {"rtol": rtol, "atol": atol, "max_ulp": ulp, "equal_nan": not strict_nan, "limit": top}
     found: Difference | ArraysDifference | DumpDifference
-    with contextlib.ExitStack() as stack:
-        reading = Reading(offset, bitorder, kind, allow_excess, stack)
-        pair: Sequence[Any] = _by_name(operands, reading) or pair_of(operands, reading)
-        a, b = pair
-        if picture is not None and isinstance(a, (Dump, _ByName)):
-            raise click.UsageError(f"--svg draws one array: name it, as in {operands[0]}:NAME")
-        if isinstance(a, Dump):
-            found = diff_dumps(a, b, **options)
-        elif isinstance(a, _ByName):
-            found = dataclasses.replace(diff_arrays(a, b, **options), a=operands[0], b=operands[1])
-        else:
-            with progress(math.prod(getattr(a, "shape", ())), "comparing") as advance:
-                found = strided.diff(a, b, **options, progress=advance)
-            labels = [
-                _labelled(name, shape) for (name, _), shape in zip(_named(operands), (found.a, found.b), strict=True)
-            ]
-            found = dataclasses.replace(found, a=labels[0], b=labels[1])
+    pair: Sequence[Any] = _by_name(operands, reading) or pair_of(operands, reading)
+    a, b = pair
+    if picture is not None and isinstance(a, (Dump, _ByName)):
+        raise click.UsageError(f"--svg draws one array: name it, as in {operands[0]}:NAME")
+    if isinstance(a, Dump):
+        found = diff_dumps(a, b, **options)
+    elif isinstance(a, _ByName):
+        found = dataclasses.replace(diff_arrays(a, b, **options), a=operands[0], b=operands[1])
+    else:
+        with progress(math.prod(getattr(a, "shape", ())), "comparing") as advance:
+            found = strided.diff(a, b, **options, progress=advance)
+        (one, _), (other, _) = _named(operands)
+        found = dataclasses.replace(found, a=_labelled(one, found.a), b=_labelled(other, found.b))
     if as_json or picture != STANDARD:
         click.echo(json.dumps(found.to_dict(), indent=2) if as_json else found.text(width()))
     if picture is not None and isinstance(found, Difference):

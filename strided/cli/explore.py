@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,19 +11,15 @@ import click
 
 import strided
 from strided.cli.diff import pair_of
-from strided.cli.operands import STANDARD, Reading, is_dump_folder, only_array_of, with_layout
+from strided.cli.operands import STANDARD, Reading, is_dump_folder, only_array_of, with_layout, with_reading
 from strided.cli.options import (
     SHAPE_HELP,
     SOURCE_HELP,
-    allow_excess,
     atol,
-    bitorder,
     check_tolerance,
     file_names,
     force,
-    kind,
     module_number,
-    offset,
     rtol,
     ulp,
 )
@@ -67,10 +62,7 @@ _OF_BYTES = "--offset, --bitorder and --allow-excess go with a file of raw bytes
 @atol
 @ulp
 @force
-@offset
-@bitorder
-@allow_excess
-@kind
+@with_reading
 @module_number
 def explore(
     operands: Sequence[str],
@@ -82,10 +74,7 @@ def explore(
     atol: float,
     ulp: int | None,
     force: bool,
-    offset: int,
-    bitorder: str,
-    allow_excess: bool,
-    kind: str | None,
+    reading: Reading,
     module_number: int | None,
 ) -> None:
     """Write a page that explains a layout, an array, a program or a dump.
@@ -100,31 +89,27 @@ def explore(
     check_tolerance(rtol, atol, ulp)
     if against is not None and layout is not None:
         raise click.UsageError("--to shows one array in another layout: leave --against out")
-    if module_number is not None and (against is not None or not _is_program(operands, kind)):
+    if module_number is not None and (against is not None or not _is_program(operands, reading.kind)):
         raise click.UsageError("--module goes with one file, the text of a program")
-    is_bytes_option = bool(offset) or bitorder != "little" or allow_excess
-    with contextlib.ExitStack() as stack:
-        reading = Reading(offset, bitorder, kind, allow_excess, stack)
-        if against is not None:
-            if against_shape is None and len(operands) > 2 and all(map(is_shape, operands[-2:])):
-                *operands, against_shape = operands  # as it stands behind B
-            a, b = pair_of([*operands, against, *([against_shape] if against_shape else [])], reading)
-            page = strided.explore(a, against=b, rtol=rtol, atol=atol, max_ulp=ulp)
-        elif len(operands) == 1 and is_shape(operands[0]) and not os.path.exists(operands[0]):
-            if kind is not None or is_bytes_option:
-                raise click.UsageError(f"{operands[0]} is a shape alone: {_OF_BYTES}, --kind with a file")
-            page = strided.explore(operands[0], to=layout)
-        elif len(operands) == 1 and (program := _program(operands[0], kind, module_number)) is not None:
-            if layout is not None:
-                raise click.UsageError(f"--to goes with a shape or an array, which {operands[0]} is not")
-            if is_bytes_option:
-                raise click.UsageError(f"{operands[0]} is no file of raw bytes: {_OF_BYTES}")
-            page = strided.explore(program)
-        else:
-            array = only_array_of(operands, reading)
-            page = strided.explore(
-                array if isinstance(array, FileArray) else with_layout(array, operands[0]), to=layout
-            )
+    is_bytes_option = bool(reading.offset) or reading.bitorder != "little" or reading.allow_excess
+    if against is not None:
+        if against_shape is None and len(operands) > 2 and all(map(is_shape, operands[-2:])):
+            *operands, against_shape = operands  # as it stands behind B
+        a, b = pair_of([*operands, against, *([against_shape] if against_shape else [])], reading)
+        page = strided.explore(a, against=b, rtol=rtol, atol=atol, max_ulp=ulp)
+    elif len(operands) == 1 and is_shape(operands[0]) and not os.path.exists(operands[0]):
+        if reading.kind is not None or is_bytes_option:
+            raise click.UsageError(f"{operands[0]} is a shape alone: {_OF_BYTES}, --kind with a file")
+        page = strided.explore(operands[0], to=layout)
+    elif len(operands) == 1 and (program := _program(operands[0], reading.kind, module_number)) is not None:
+        if layout is not None:
+            raise click.UsageError(f"--to goes with a shape or an array, which {operands[0]} is not")
+        if is_bytes_option:
+            raise click.UsageError(f"{operands[0]} is no file of raw bytes: {_OF_BYTES}")
+        page = strided.explore(program)
+    else:
+        array = only_array_of(operands, reading)
+        page = strided.explore(array if isinstance(array, FileArray) else with_layout(array, operands[0]), to=layout)
     if out == STANDARD:
         click.echo(page.html.encode())  # in UTF-8, as it says itself, whatever a text is printed in
         return

@@ -32,8 +32,8 @@ def hexadecimal(array: Any) -> str:
     >>> print(hexadecimal(np.array([1, -2], ">i2")))
     [0001 fffe]
     """
-    threshold = formatting.print_threshold()
-    values, threshold = (array, threshold) if isinstance(array, np.ndarray) else formatting.corners(array)
+    is_whole = isinstance(array, np.ndarray)
+    values, threshold = (array, formatting.print_threshold()) if is_whole else formatting.corners(array)
     bits = _bits(values.dtype)
     values = values.astype(values.dtype.newbyteorder("<")) if values.dtype.byteorder == ">" else values
 

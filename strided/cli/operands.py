@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import mmap
 import os
 import re
 import stat
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -17,6 +18,7 @@ import click
 
 import strided
 from strided.arrays.layout_array import LayoutArray
+from strided.cli import options
 from strided.errors import BufferSizeError, DumpError, StridedError, UnsupportedError
 from strided.files.magic import HEAD_BYTES, NPY_MAGIC, Format, format_of
 from strided.files.regular import is_seekable, refuse_irregular
@@ -159,12 +161,7 @@ class Reading:
         if os.path.isdir(path):
             if shape is not None:
                 raise click.UsageError(f"{path} is a folder; a shape goes with a file of raw bytes")
-            if is_zarr(path):
-                return Opened(path, ZarrStore(path), name)
-            dump = strided.open_dump(path, mapped=False)
-            if not dump:
-                raise click.UsageError(f"{path} is a folder without arrays of a program; 'strided ls' lists its files")
-            return Opened(path, dump, name)
+            return Opened(path, _arrays_in_folder(path), name)
         file, label = open_operand(path, self.stack)
         if name is None and (shape is not None or not is_seekable(file)):
             return self._raw(file, label, shape, otherwise)
@@ -182,18 +179,13 @@ class Reading:
             refuse_empty(path)
         origin = bytes_of(file) if path == STANDARD else Path(path)
         kind = self.kind or _kind_of_dump(file, origin)
-        if name is None and kind == "hlo":
-            raise click.UsageError(f"{label} holds a program, and no arrays: 'strided hlo' lists its values")
         if kind == "allocations":
             raise click.UsageError(
                 f"{label} says where values lie, and holds no arrays: 'strided ls --json' lists the places, and "
                 "strided.read_allocations(...).open(image) reads an image of memory by them"
             )
-        if name is None and kind in ABOUT_MEMORY and is_about_memory(origin):
-            raise click.UsageError(f"{label} is about memory, and holds no arrays: 'strided memory' reads it")
-        if name is None and kind in ("text", "used values", "live ranges"):
-            raise click.UsageError(f"{label} is text, and holds no array that is known here")
         if name is None and kind != "snapshot":
+            _refuse_without_arrays(kind, label, origin)
             return self._raw(file, label, shape)
         if kind == "binary" or is_npy(file):
             raise click.UsageError(f"{label} holds one array, which has no name: leave ':{name}' out")
@@ -206,10 +198,17 @@ class Reading:
         """The array in a raw or ``.npy`` file, named as the file is."""
         is_standard = sys.stdin is not None and file is sys.stdin.buffer
         name = "array" if is_standard else name_of(label)
-        options: Any = {"offset": self.offset, "bitorder": self.bitorder, "allow_excess": self.allow_excess}
         try:
             array: Any = self.stack.enter_context(
-                file_array.open_file(file, label, shape, otherwise=otherwise, **options)
+                file_array.open_file(
+                    file,
+                    label,
+                    shape,
+                    otherwise=otherwise,
+                    offset=self.offset,
+                    bitorder=self.bitorder,
+                    allow_excess=self.allow_excess,
+                )
             )
         except BufferSizeError as error:
             # A file that says its own shape was cut, or is damaged.
@@ -220,6 +219,39 @@ class Reading:
             if shape is not None or ending_of(label) != ".npy" or (array := strided.load_npy(label)).dtype.kind == "V":
                 raise
         return Opened(label, {name: array}, name)
+
+
+def _arrays_in_folder(path: str) -> Mapping[str, Any]:
+    """The arrays of a zarr store or a dump; UsageError for a folder of a program without arrays."""
+    if is_zarr(path):
+        return ZarrStore(path)
+    dump = strided.open_dump(path, mapped=False)
+    if not dump:
+        raise click.UsageError(f"{path} is a folder without arrays of a program; 'strided ls' lists its files")
+    return dump
+
+
+def _refuse_without_arrays(kind: str | None, label: str, origin: Any) -> None:
+    """UsageError for a file of a dump, of a kind that holds no arrays."""
+    if kind == "hlo":
+        raise click.UsageError(f"{label} holds a program, and no arrays: 'strided hlo' lists its values")
+    if kind in ABOUT_MEMORY and is_about_memory(origin):
+        raise click.UsageError(f"{label} is about memory, and holds no arrays: 'strided memory' reads it")
+    if kind in ("text", "used values", "live ranges"):
+        raise click.UsageError(f"{label} is text, and holds no array that is known here")
+
+
+def with_reading(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the options on how sources are read as one argument, `reading`. It then closes the files."""
+
+    @functools.wraps(command)
+    def reading_command(
+        *args: Any, offset: int, bitorder: str, allow_excess: bool, kind: str | None, **kwargs: Any
+    ) -> None:
+        with contextlib.ExitStack() as stack:
+            command(*args, reading=Reading(offset, bitorder, kind, allow_excess, stack), **kwargs)
+
+    return options.offset(options.bitorder(options.allow_excess(options.kind(reading_command))))
 
 
 def _advice(error: BufferSizeError) -> str:

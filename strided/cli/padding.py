@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 
@@ -15,17 +14,14 @@ from strided.cli.operands import (
     format_of_file,
     only_array_of,
     with_layout,
+    with_reading,
 )
 from strided.cli.options import (
     SHAPE_HELP,
     SOURCE_HELP,
-    allow_excess,
     as_json,
-    bitorder,
     file_names,
     force,
-    kind,
-    offset,
     progress,
     width,
 )
@@ -47,19 +43,13 @@ from strided.io.convert_file import CONTAINERS, FOREIGN_ENDINGS
 )
 @force
 @as_json
-@offset
-@bitorder
-@allow_excess
-@kind
+@with_reading
 def padding(
     operands: tuple[str, ...],
     out: str | None,
     force: bool,
     as_json: bool,
-    offset: int,
-    bitorder: str,
-    allow_excess: bool,
-    kind: str | None,
+    reading: Reading,
 ) -> None:
     """Say what the padding of an array holds.
 
@@ -68,23 +58,21 @@ def padding(
     if out is not None:
         _check_names(operands[0], out)
         refuse_place(out, overwrite=force)
-    with contextlib.ExitStack() as stack:
-        array = only_array_of(operands, Reading(offset, bitorder, kind, allow_excess, stack))
-        array = with_layout(array, operands[0])
-        if out is not None and (len(operands) == 1 or format_of_file(operands[0]) is not None):
-            raise click.UsageError(f"--scrub takes a file of raw bytes and its shape, which {operands[0]} is not")
-        with progress(array.spec.slots - array.size, "reading") as advance:
-            report = inspect.padding(array, progress=advance)
-        if out is not None:
-            written = scrub_file(
-                operands[0],
-                out,
-                array.xla_shape,
-                offset=offset,
-                bitorder=bitorder,
-                allow_excess=allow_excess,
-                overwrite=force,
-            )
+    array = with_layout(only_array_of(operands, reading), operands[0])
+    if out is not None and (len(operands) == 1 or format_of_file(operands[0]) is not None):
+        raise click.UsageError(f"--scrub takes a file of raw bytes and its shape, which {operands[0]} is not")
+    with progress(array.spec.slots - array.size, "reading") as advance:
+        report = inspect.padding(array, progress=advance)
+    if out is not None:
+        written = scrub_file(
+            operands[0],
+            out,
+            array.xla_shape,
+            offset=reading.offset,
+            bitorder=reading.bitorder,
+            allow_excess=reading.allow_excess,
+            overwrite=force,
+        )
     click.echo(json.dumps(report.to_dict(), indent=2) if as_json else report.text(width()))
     if out is not None:
         click.echo(f"{visible(out)}: {written:,} bytes, zeros in its padding", err=as_json)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import difflib
 from typing import Any
 
@@ -11,17 +10,13 @@ import numpy as np
 
 from strided import inspect
 from strided.cli import forms
-from strided.cli.operands import Reading, array_of
+from strided.cli.operands import Reading, array_of, with_reading
 from strided.cli.options import (
     INDEX_HELP,
     SHAPE_HELP,
     SOURCE_HELP,
-    allow_excess,
-    bitorder,
     file_names,
     fitted,
-    kind,
-    offset,
     progress,
     width,
 )
@@ -40,10 +35,7 @@ _MOST_SUMMARISED = 1 << 36
 @click.option("--json", "as_json", is_flag=True, help="Print all values as JSON; with --stats or --histogram that.")
 @click.option("--stats", is_flag=True, help="Print the summary alone.")
 @click.option("--histogram", is_flag=True, help="Print how often which values occur.")
-@offset
-@bitorder
-@allow_excess
-@kind
+@with_reading
 @click.pass_context
 def show(
     context: click.Context,
@@ -53,10 +45,7 @@ def show(
     as_json: bool,
     stats: bool,
     histogram: bool,
-    offset: int,
-    bitorder: str,
-    allow_excess: bool,
-    kind: str | None,
+    reading: Reading,
 ) -> None:
     """Show the values of an array.
 
@@ -71,37 +60,36 @@ def show(
             "--hex, --csv, --json, --stats and --histogram: give one; only --json goes with --stats or --histogram"
         )
 
-    with contextlib.ExitStack() as stack:
-        array, rest = array_of(operands, Reading(offset, bitorder, kind, allow_excess, stack))
-        if len(rest) > 1:
-            raise click.UsageError(f"an index is one operand: '{', '.join(rest)}', not {' '.join(rest)}")
-        values = array[inspect.parse_index(rest[0])] if rest else array
-        if isinstance(values, np.generic) and (as_hex or as_csv or as_json or stats or histogram):
-            values = np.asarray(values)
+    array, rest = array_of(operands, reading)
+    if len(rest) > 1:
+        raise click.UsageError(f"an index is one operand: '{', '.join(rest)}', not {' '.join(rest)}")
+    values = array[inspect.parse_index(rest[0])] if rest else array
+    if isinstance(values, np.generic) and (as_hex or as_csv or as_json or stats or histogram):
+        values = np.asarray(values)
 
-        if not forms.are_numbers(values.dtype) and (stats or histogram):
-            raise click.UsageError(f"{values.dtype} is no type of numbers: leave --stats and --histogram out")
-        with np.printoptions(linewidth=max(20, width())):
-            if as_csv:
-                for piece in forms.csv(values):
-                    click.echo(piece, nl=False)
-            elif as_hex:
-                click.echo(forms.hexadecimal(values))
-            elif histogram:
-                summary = _summary(values)
-                if as_json:
-                    click.echo(forms.histogram_json(values, summary))
-                else:
-                    click.echo(f"{forms.histogram_text(values, summary, width())}\n\n{fitted(str(summary))}")
-            elif stats:
-                summary = _summary(values)
-                click.echo(forms.statistics_json(summary) if as_json else fitted(str(summary)))
-            elif as_json:
-                click.echo(forms.json_text(values))
+    if not forms.are_numbers(values.dtype) and (stats or histogram):
+        raise click.UsageError(f"{values.dtype} is no type of numbers: leave --stats and --histogram out")
+    with np.printoptions(linewidth=max(20, width())):
+        if as_csv:
+            for piece in forms.csv(values):
+                click.echo(piece, nl=False)
+        elif as_hex:
+            click.echo(forms.hexadecimal(values))
+        elif histogram:
+            summary = _summary(values)
+            if as_json:
+                click.echo(forms.histogram_json(values, summary))
             else:
-                click.echo(str(values))
-                if not isinstance(values, np.generic):
-                    _echo_about(values)
+                click.echo(f"{forms.histogram_text(values, summary, width())}\n\n{fitted(str(summary))}")
+        elif stats:
+            summary = _summary(values)
+            click.echo(forms.statistics_json(summary) if as_json else fitted(str(summary)))
+        elif as_json:
+            click.echo(forms.json_text(values))
+        else:
+            click.echo(str(values))
+            if not isinstance(values, np.generic):
+                _echo_about(values)
 
 
 def _summary(values: Any) -> inspect.Statistics:

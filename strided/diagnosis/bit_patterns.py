@@ -24,6 +24,16 @@ def patterns(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
     return values.view(f"u{size}") if size <= 8 else pattern_words(values)
 
 
+def own_bits(patterns: npt.NDArray[Any], bits: int) -> npt.NDArray[Any]:
+    """Patterns, or words of them, of elements of so many bits, without what fills the byte of a narrow one.
+
+    >>> own_bits(np.array([0xF3], np.uint8), 4).tolist()
+    [3]
+    """
+    own: npt.NDArray[Any] = patterns & patterns.dtype.type((1 << min(bits, 8 * patterns.itemsize)) - 1)
+    return own
+
+
 def pattern_words(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """The bits of values as words of at most 64 bits, with a last axis for the words of an element.
 

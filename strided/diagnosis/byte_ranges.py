@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, SupportsIndex
 import numpy as np
 
 from strided.addressing.address_map import AddressMap
-from strided.addressing.digits import Term
+from strided.addressing.digits import Term, offsets_along
 from strided.arrays.buffer_spec import BufferSpec, prefix_bytes, spec_of
 from strided.arrays.classify import view
 from strided.arrays.keys import Flag, IndexRange, Item, Selection, index_arrays, normalise
@@ -138,13 +138,9 @@ def _sets(map_: AddressMap, items: Iterable[Item], bits: int, gap: int) -> Itera
         if isinstance(item, IndexRange):
             yield [*_parts_of_span(next(axes), item, bits, gap)]
         else:
-            arrays = arrays + _added(next(axes), np.atleast_1d(item))  # scalars would warn of sums that wrap around
+            # Scalars would warn of sums that wrap around.
+            arrays = arrays + offsets_along(next(axes), np.atleast_1d(item))
     yield [*_parts_of(arrays, bits, gap)]
-
-
-def _added(terms: Sequence[Term], at: Table) -> Table:
-    """What the terms of an axis add at indices."""
-    return sum((np.asarray(term.offset_at(at)) for term in terms), np.zeros(at.shape, np.int64))
 
 
 def _parts_of_span(terms: Sequence[Term], span: IndexRange, bits: int, gap: int) -> Iterator[_Part]:
@@ -152,13 +148,13 @@ def _parts_of_span(terms: Sequence[Term], span: IndexRange, bits: int, gap: int)
     start, step, size = span
     if not size:
         return
-    moved = tuple(Term(t.start + t.step * start, t.step * step, t.digits) for t in terms)
+    moved = tuple(term.moved(start, step) for term in terms)
     axis_map = axis_map_of(moved, size)
     radix_map = axis_map.radix_map
     if radix_map is None:
         # Steps that fit no tile.
         _refuse_many(size)
-        yield from _parts_of(_added(moved, np.arange(size)), bits, gap)
+        yield from _parts_of(offsets_along(moved, np.arange(size)), bits, gap)
         return
     for base, loops in leaves_of(radix_map, radix_map.start, radix_map.start + size, len(radix_map.sizes)):
         yield _Part(np.array([axis_map.base + base]), loops=loops)

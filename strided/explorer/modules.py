@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar
 
 from strided.dumps.hlo.instruction import Instruction, callees_of, operands_of
 from strided.dumps.hlo.module import Module
@@ -13,16 +13,10 @@ from strided.explorer.page import packed
 from strided.layout import AnyShape, Shape
 from strided.layout.tuples import arrays_of
 
+#: The properties of each instruction, as the page's script calls them.
+_COLUMNS = ("names", "opcode", "shape", "computation", "operands", "origin", "is_root")
 
-class _Texts:
-    """Texts, each once, in the order in which they came."""
-
-    def __init__(self) -> None:
-        self.places: dict[str, int] = {}
-
-    def place(self, text: str) -> int:
-        """The number of a text."""
-        return self.places.setdefault(text, len(self.places))
+_Key = TypeVar("_Key")
 
 
 class Layouts:
@@ -53,8 +47,9 @@ def module_data(module: Module) -> dict[str, str]:
 
     Numbers of operands count back from the instruction that has them.
     """
-    opcodes, origins, computations = _Texts(), _Texts(), _Texts()
-    shapes: dict[AnyShape | None, int] = {}
+    # The number of each, in the order in which they come.
+    opcodes, origins, computations = dict[str, int](), dict[str, int](), dict[str, int]()
+    shapes = dict[AnyShape | None, int]()
     rows: list[tuple[Any, ...]] = []
     frames: dict[Any, str] = {}
     places = {id(one): k for k, one in enumerate(module.instructions)}
@@ -64,29 +59,22 @@ def module_data(module: Module) -> dict[str, str]:
         rows.append(
             (
                 one.name,
-                opcodes.place(one.opcode),
-                shapes.setdefault(one.shape, len(shapes)),
-                computations.place(one.computation.name),
+                _number(opcodes, one.opcode),
+                _number(shapes, one.shape),
+                _number(computations, one.computation.name),
                 [k - places[id(operand)] for operand in operands if id(operand) in places],
-                origins.place(_origin(one, frames)),
+                _number(origins, _origin(one, frames)),
                 int(one.is_root),
             )
         )
-    columns = list(zip(*rows, strict=True)) if rows else [()] * 7
+    columns = list(zip(*rows, strict=True)) if rows else [()] * len(_COLUMNS)
     sizes = [bytes_of(shape) for shape in shapes]
     layouts = Layouts()
-    content = {
-        "names": columns[0],
-        "opcode": columns[1],
-        "shape": columns[2],
-        "computation": columns[3],
-        "operands": columns[4],
-        "origin": columns[5],
-        "is_root": columns[6],
-        "opcodes": list(opcodes.places),
-        "origins": list(origins.places),
-        "computations": list(computations.places),
-        "fused": [int(name in fused) for name in computations.places],
+    content = dict(zip(_COLUMNS, columns, strict=True)) | {
+        "opcodes": list(opcodes),
+        "origins": list(origins),
+        "computations": list(computations),
+        "fused": [int(name in fused) for name in computations],
         "shapes": ["unknown" if shape is None else str(shape) for shape in shapes],
         "bytes": [size for size, _ in sizes],
         "unpadded_bytes": [size for _, size in sizes],
@@ -94,6 +82,11 @@ def module_data(module: Module) -> dict[str, str]:
         "layouts": layouts.data,
     }
     return packed(content)
+
+
+def _number(numbers: dict[_Key, int], key: _Key) -> int:
+    """The number of a key: the next one for a key that is new."""
+    return numbers.setdefault(key, len(numbers))
 
 
 def _origin(one: Instruction, places: dict[Any, str]) -> str:

@@ -18,10 +18,7 @@ def runs_data(found: DumpDifference) -> dict[str, Any]:
     listed = sorted(enumerate(found.values), key=lambda pair: pair[1].equal)[:MOST_LISTED]
     worst = sorted((value for value in found.values if value.difference), key=_badness, reverse=True)[:MOST_MAPS]
     mapped = set(map(id, worst))
-    rows = [_row(value) | {"turn": turn} for turn, value in listed]
-    for row, (_, value) in zip(rows, listed, strict=True):
-        if value.difference is not None:
-            row |= difference_data(value.difference, has_map=id(value) in mapped)
+    rows = [_row(value, turn, has_map=id(value) in mapped) for turn, value in listed]
     return {"values": rows, "left_out": len(found.values) - len(listed)}
 
 
@@ -70,14 +67,16 @@ def _map_data(found: Difference) -> dict[str, Any]:
     }
 
 
-def _row(value: ValueDifference) -> dict[str, Any]:
-    return {
+def _row(value: ValueDifference, turn: int, *, has_map: bool) -> dict[str, Any]:
+    row = {
         "name": value.name,
         "instruction": value.instruction,
         "problem": value.problem,
         "equal": value.equal,
         "files": [path.name for path in value.files],
+        "turn": turn,
     }
+    return row | ({} if value.difference is None else difference_data(value.difference, has_map=has_map))
 
 
 def _badness(value: ValueDifference) -> tuple[bool, float]:

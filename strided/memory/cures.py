@@ -94,14 +94,14 @@ def candidates(shape: Shape, ends: tuple[str, ...], generation: str) -> tuple[Ca
         _reorders(shape, ends, generation), _merges(shape), _splits(shape), _pads(shape), _narrowings(shape, generation)
     )
     found = []
-    for name, after, jax in proposed:
+    for kind, after, jax in proposed:
         if not has_tiles(after):
             try:
                 after = after.with_layout(default_layout(after, generation))
             except StridedError:
                 continue
         if after.byte_size < shape.byte_size:
-            found.append(Candidate(name, after, jax))
+            found.append(Candidate(kind, after, jax))
     return tuple(found)
 
 

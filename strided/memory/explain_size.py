@@ -54,16 +54,12 @@ def explanations(text: str, size: Size, generation: str | None) -> tuple[Shape |
             static = Shape(shape.element_type, shape.dimensions)
             may_fit = range(size.least - max(more), size.most + 1)
             for candidate in _candidates(static, ("v5e", "v2") if generation is None else (generation,), may_fit):
-                found[candidate if not shape.is_dynamic else _dynamic(candidate, shape)] = None
+                found[replace(candidate, dynamic=shape.dynamic) if shape.is_dynamic else candidate] = None
         fits = tuple(one for one in found if any(size.least <= one.byte_size + n <= size.most for n in more))
     except StridedError:
         return ()
     # A scalar lies alone in a slot of any size.
     return fits or tuple(found)[: shape.size == 1 and size.most >= shape.byte_size]
-
-
-def _dynamic(static: Shape, like: Shape) -> Shape:
-    return Shape(static.element_type, static.dimensions, static.layout, dynamic=like.dynamic)
 
 
 def _candidates(shape: Shape, generations: tuple[str, ...], sizes: range) -> dict[Shape, None]:

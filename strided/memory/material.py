@@ -128,8 +128,7 @@ class Material:
         programs = dump.programs
         if not programs:
             raise DumpError("the folder holds no program that XLA dumped", path=str(dump.path))
-        weights = [self._weight(program) for program in programs]
-        for program, _ in sorted(zip(programs, weights, strict=True), key=lambda pair: -pair[1]):
+        for program in sorted(programs, key=self._weight, reverse=True):
             self._read_program(program)
             if not self.is_empty():
                 break

@@ -116,7 +116,8 @@ def report_of(found: Material, *, generation: str | None = None, space: int | st
     else:
         raise DumpError("nothing about memory: neither HLO, nor a buffer assignment, nor a report", path=found.path)
     for said in (found.text, found.limits):
-        report = report if said is None or report.capacity is not None else _with_limits(report, said)
+        if said is not None and report.capacity is None:
+            report = _with_limits(report, said)
     report = with_cures(report, generation or generation_of(report.buffers))
     return replace(report, notes=(*found.notes, *report.notes))
 

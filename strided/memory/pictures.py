@@ -41,11 +41,12 @@ def _largest(report: MemoryReport) -> list[Buffer]:
     return sorted((b for b in report.buffers if b.is_at_peak and b.bytes), key=lambda b: -b.bytes)
 
 
-def at_most(report: MemoryReport, name: str) -> str:
-    """What stands before a figure of a report that is a bound, or about that; nothing before any other."""
+def figure_at_most(report: MemoryReport, name: str) -> str:
+    """The peak or the padding of a report, with what says that it is a bound, or about that."""
+    size = size_text(getattr(report, name))
     if name not in report.bounds:
-        return ""
-    return "about " if "total_bytes" in report.bounds or name in report.rounded else "at most "
+        return size
+    return f"{'about' if 'total_bytes' in report.bounds or name in report.rounded else 'at most'} {size}"
 
 
 def bar(report: MemoryReport, width: int) -> str:
@@ -77,16 +78,14 @@ def lives(report: MemoryReport, width: int) -> list[str]:
         return []
     label = min(24, width // 3)
     columns = max(1, min(places, width - label - 1))
-    usage = [max(report.usage[a:b]) for a, b in _columns(places, columns)]
+    spans = _columns(places, columns)
+    usage = [max(report.usage[a:b]) for a, b in spans]
     top = max(report.peak_bytes, 1)
     heights = "".join(_LEVELS[-(-use * (len(_LEVELS) - 1) // top)] for use in usage)
     lines = [f"{'in use':<{label}} {heights}"]
     for b in shown:
         assert b.live is not None
-        cells = (
-            _DATA if b.live.start < stop and start <= b.live.stop else _REST
-            for start, stop in _columns(places, columns)
-        )
+        cells = (_DATA if b.live.start < stop and start <= b.live.stop else _REST for start, stop in spans)
         lines.append(f"{_cut(visible(b.name), label):<{label}} {''.join(cells)}")
     if report.peak_at is not None:
         column = _peak(report) * columns // places
@@ -116,11 +115,10 @@ def _cut(name: str, width: int) -> str:
 
 def svg(report: MemoryReport) -> str:
     """Both pictures as SVG text. The pointer on a part shows its name and size."""
-    peak = at_most(report, "peak_bytes") + size_text(report.peak_bytes)
+    peak = figure_at_most(report, "peak_bytes")
     name = report.module or "program"
     is_known = bool(report.buffers) or not report.padding_bytes
-    padding = at_most(report, "padding_bytes") + size_text(report.padding_bytes)
-    more = f"{padding} of it padding" if is_known else "no buffers are listed"
+    more = f"{figure_at_most(report, 'padding_bytes')} of it padding" if is_known else "no buffers are listed"
     figures = f": {peak} at the peak, {more}"
     drawn = [text(0, 14, _cut(visible(name), max(12, _TITLE - len(figures))) + figures, anchor="start")]
     drawn += [*_svg_bar(report, 24), *_svg_capacity(report, 24)]

@@ -47,23 +47,22 @@ def report_text(report: MemoryReport, *, width: int = 80, top: int = 10) -> str:
 
 def _summary(report: MemoryReport) -> Iterator[str]:
     name = report.module or "the program"
-    total = f"{_about(report, 'total_bytes')}{size_text(report.total_bytes)}"
-    yield f"{name}: {total} in {report.space_name}"
+    yield f"{name}: {_figure(report, 'total_bytes')} in {report.space_name}"
     if report.capacity is not None:
-        excess = f", too much by {_about(report, 'excess')}{size_text(report.excess)}" if report.excess else ""
-        yield f"capacity {_about(report, 'capacity')}{size_text(report.capacity)}{excess}"
+        excess = f", too much by {_figure(report, 'excess')}" if report.excess else ""
+        yield f"capacity {_figure(report, 'capacity')}{excess}"
     place = f", at {visible(report.peak_at, 60)}" if report.peak_at is not None else ""
-    share = report.padding_bytes / report.peak_bytes if report.peak_bytes else 0
-    yield f"peak     {pictures.at_most(report, 'peak_bytes')}{size_text(report.peak_bytes)}{place}"
+    yield f"peak     {pictures.figure_at_most(report, 'peak_bytes')}{place}"
     if not report.buffers and report.padding_bytes:
         yield "padding  not known: no buffers are listed"
         return
-    padding = pictures.at_most(report, "padding_bytes") + size_text(report.padding_bytes)
-    yield f"padding  {padding} at the peak ({share:.1%})"
+    share = report.padding_bytes / report.peak_bytes if report.peak_bytes else 0
+    yield f"padding  {pictures.figure_at_most(report, 'padding_bytes')} at the peak ({share:.1%})"
 
 
-def _about(report: MemoryReport, name: str) -> str:
-    return "about " if name in report.rounded | report.bounds else ""
+def _figure(report: MemoryReport, name: str) -> str:
+    """The total, the capacity or the excess of a report."""
+    return f"{'about ' if name in report.rounded | report.bounds else ''}{size_text(getattr(report, name))}"
 
 
 def _buffer_lines(b: Buffer) -> Iterator[str]:
@@ -108,8 +107,7 @@ def report_parts(report: MemoryReport, *, top: int) -> tuple[list[tuple[str, obj
     if rows:
         sections.append(Section("buffers", table(heads, rows, len(report.buffers) - len(shown)), is_open=True))
     sections.append(Section("what this rests on", preformatted("\n".join(report.notes)), is_open=not rows))
-    total = f"{_about(report, 'total_bytes')}{size_text(report.total_bytes)}"
-    return [("total", total), *((name, value) for name, value in figures)], sections
+    return [("total", _figure(report, "total_bytes")), *((name, value) for name, value in figures)], sections
 
 
 def _of_padding(b: Buffer, unpadded: object) -> tuple[object, str]:

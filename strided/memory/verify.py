@@ -65,9 +65,11 @@ def with_verified_cures(report: MemoryReport, module: Module | None, generation:
         except UnsupportedError as error:
             notes.append(f"{cure.kind} of {buffer.name} could not be verified: {error}")
             continue
-        confirmed = replace(cure, certainty="verified", saved_bytes=before - after, compiled_bytes=(before, after))
-        outcome[id(cure)] = confirmed if after < before else None
-        if after >= before:
+        if after < before:
+            confirmed = replace(cure, certainty="verified", saved_bytes=before - after, compiled_bytes=(before, after))
+            outcome[id(cure)] = confirmed
+        else:
+            outcome[id(cure)] = None
             notes.append(f"{cure.kind} of {buffer.name} saves nothing: the compiler gives {after:,} bytes")
     buffers = tuple(replace(b, cures=_confirmed(b, outcome)) for b in report.buffers)
     return replace(report, buffers=buffers, notes=(*report.notes, *notes))

@@ -37,11 +37,17 @@ class Axis:
     piece: int
     places: tuple[int, ...]
 
-    def label(self, place: int, padding: str = "") -> str:
-        """What stands beside a place: its index, or a mark for padding or a gap."""
+    def labels(self, padding: str = "") -> list[str]:
+        """What stands beside each place: its index, or a mark for padding or a gap."""
         if self.dimension is None:
-            return ""
-        return ELISION if place == GAP else str(place) if place < self.size else padding
+            return [""] * len(self.places)
+        return [ELISION if place == GAP else str(place) if place < self.size else padding for place in self.places]
+
+    def is_edge(self, k: int) -> bool:
+        """Whether an edge of a tile runs before the k-th place."""
+        if k == 0 or GAP in self.places[k - 1 : k + 1]:
+            return False
+        return self.places[k - 1] // self.tile != self.places[k] // self.tile
 
 
 @dataclass(frozen=True, slots=True)

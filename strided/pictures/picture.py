@@ -11,7 +11,7 @@ from typing import SupportsIndex
 from strided.layout import AnyShape, Shape
 from strided.layout.parser import any_shape, array_shape
 from strided.layout.sizes import sizes
-from strided.pictures.grid import ELISION, GAP, Axis, Grid, grid, has_cells
+from strided.pictures.grid import ELISION, GAP, Grid, grid, has_cells
 from strided.runtime.argument_checks import whole
 from strided.wording import wrapped
 
@@ -87,21 +87,21 @@ def _text(cells: Grid) -> list[str]:
     """The lines of a picture; none if the array has no cells."""
     if not (cells.rows.places and cells.columns.places):
         return []
-    names = [cells.columns.label(place, PADDING) for place in cells.columns.places]
+    names = cells.columns.labels(PADDING)
     body = [[_cell(cells, r, c) for c in range(len(names))] for r in range(len(cells.rows.places))]
     wide = max(len(text) for row in (names, *body) for text in row)
-    labels = [cells.rows.label(place, PADDING) for place in cells.rows.places]
+    labels = cells.rows.labels(PADDING)
     left = max(map(len, labels))
 
     def line(label: str, texts: list[str]) -> str:
         joined = "".join(
-            (" | " if is_edge(cells.columns, c) else " ") + text.rjust(wide) for c, text in enumerate(texts)
+            (" | " if cells.columns.is_edge(c) else " ") + text.rjust(wide) for c, text in enumerate(texts)
         )
         return f"{label.rjust(left)} {joined}"
 
     lines = [line("", names)]
     for r, row in enumerate(body):
-        if is_edge(cells.rows, r):
+        if cells.rows.is_edge(r):
             rule = "".join("+" if c == "|" else "-" for c in lines[0][left + 1 :])
             lines.append(" " * (left + 1) + rule)
         lines.append(line(labels[r], row))
@@ -113,10 +113,3 @@ def _cell(cells: Grid, row: int, column: int) -> str:
         return ELISION
     offset = int(cells.offsets[row, column])
     return PADDING if offset < 0 else str(offset)
-
-
-def is_edge(axis: Axis, k: int) -> bool:
-    """Whether an edge of a tile runs before the k-th place."""
-    if k == 0 or GAP in axis.places[k - 1 : k + 1]:
-        return False
-    return axis.places[k - 1] // axis.tile != axis.places[k] // axis.tile

@@ -61,21 +61,19 @@ def svg(
 
 def _left_of(cells: Grid, shown: int) -> int:
     """Where cells begin behind the labels of rows: the array and its memory stand below each other."""
-    labels = [cells.rows.label(place) for place in cells.rows.places]
-    longest = max(map(len, [*labels, *([str(shown)] * bool(shown))]), default=0)
+    longest = max(map(len, [*cells.rows.labels(), *([str(shown)] * bool(shown))]), default=0)
     return _MARGIN + (8 * longest + 8 if longest else 0)
 
 
 def _array(cells: Grid, left: int) -> tuple[list[str], int, int]:
     """The cells of the array as SVG, and their width and height."""
     wide = max(32, 14 + 8 * len(str(int(cells.offsets.max(initial=0)))))
-    labels = [cells.rows.label(place) for place in cells.rows.places]
     top = _MARGIN + _CELL_HEIGHT
     rows, columns = cells.rows.places, cells.columns.places
-    drawn = [text(left + (c + 0.5) * wide, top - 8, cells.columns.label(p), 0.6) for c, p in enumerate(columns)]
-    for r, row in enumerate(rows):
+    drawn = [text(left + (c + 0.5) * wide, top - 8, label, 0.6) for c, label in enumerate(cells.columns.labels())]
+    for r, (row, label) in enumerate(zip(rows, cells.rows.labels(), strict=True)):
         y = top + r * _CELL_HEIGHT
-        drawn.append(text(left - 8, y + 16, labels[r], 0.6, "end"))
+        drawn.append(text(left - 8, y + 16, label, 0.6, "end"))
         for c, column in enumerate(columns):
             x = left + c * wide
             offset = int(cells.offsets[r, c])
@@ -133,7 +131,7 @@ def _edges(axis: Axis) -> list[tuple[int, float]]:
         before, after = axis.places[k - 1 : k + 1]
         if GAP in (before, after):
             continue
-        if before // axis.tile != after // axis.tile:
+        if axis.is_edge(k):
             edges.append((k, 2.0))
         elif axis.piece > 1 and before % axis.tile // axis.piece != after % axis.tile // axis.piece:
             edges.append((k, 1.2))

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from strided import kernels
 from strided.addressing.address_map import AddressMap
-from strided.addressing.digits import Term
+from strided.addressing.digits import Term, offsets_along
 from strided.runtime import limits
 from strided.runtime.aliases import Offsets
 from strided.runtime.threads import get_num_threads, run
@@ -139,9 +139,7 @@ class _Places:
                 flat = np.ascontiguousarray(at, np.int64).reshape(-1)
                 self._whole += ((flat, term, _as_table(term)) for term in terms)
             else:
-                offsets = sum(
-                    (np.asarray(t.offset_at(np.asarray(at, np.int64))) for t in terms), np.zeros((), np.int64)
-                )
+                offsets = offsets_along(terms, np.asarray(at, np.int64))
                 table = offsets if table is None else table + offsets
         self._spread = None if table is None else np.broadcast_to(table, shape).reshape(-1)
 

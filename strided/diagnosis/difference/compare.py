@@ -126,10 +126,9 @@ def _mismatches(a: Operand, b: Operand, tally: Tally) -> tuple[Mismatch, ...]:
     if not tally.count:
         return ()
     points = tally.points(tally.first)
-    indices = list(zip(*(i.tolist() for i in points), strict=True)) if points else [()]
     return tuple(
         Mismatch(index, x, y, a.byte_of(index), b.byte_of(index))
-        for index, x, y in zip(indices, a.at(points), b.at(points), strict=True)
+        for index, x, y in zip(tally.indices(tally.first), a.at(points), b.at(points), strict=True)
     )
 
 
@@ -154,8 +153,7 @@ def _known(pattern: Pattern | None) -> list[Pattern]:
 
 
 def _elements(tally: Tally) -> list[Pattern]:
-    points = tally.points(tally.places)
-    shown = [", ".join(map(str, index)) for index in zip(*(np_index.tolist() for np_index in points), strict=True)]
+    shown = [", ".join(map(str, index)) for index in tally.indices(tally.places)]
     return [Pattern("element", where, 1 / tally.count, f"a single element at [{where}] differs") for where in shown]
 
 

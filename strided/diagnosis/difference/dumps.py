@@ -70,18 +70,19 @@ def diff_dumps(
     values: list[ValueDifference] = []
     only_a, only_b = [name for name in first if name not in second], [name for name in second if name not in first]
     for name in (name for name in first if name in second):
-        pair = first[name], second[name]
-        modules[name] = how_modules_differ(*(_module_or_why(each) for each in pair))
-        names = _in_order(pair[0])
-        only_a += [f"{name}/{value}" for value in names if value not in pair[1].arrays]
-        only_b += [f"{name}/{value}" for value in pair[1].arrays if value not in pair[0].arrays]
+        one, other = first[name], second[name]
+        module = _module_or_why(one)
+        modules[name] = how_modules_differ(module, _module_or_why(other))
+        names = _in_order(one, module)
+        only_a += [f"{name}/{value}" for value in names if value not in other.arrays]
+        only_b += [f"{name}/{value}" for value in other.arrays if value not in one.arrays]
         for value, instruction in names.items():
-            if value in pair[1].arrays:
-                if progress is not None:
-                    progress(f"{name}/{value}")
-                files = _file_of(pair[0], value), _file_of(pair[1], value)
-                sides = pair[0].arrays, pair[1].arrays
-                values += differences_of(f"{name}/{value}", sides, value, tolerance, limit, instruction, files)
+            if value not in other.arrays:
+                continue
+            if progress is not None:
+                progress(f"{name}/{value}")
+            sides, files = (one.arrays, other.arrays), (_file_of(one, value), _file_of(other, value))
+            values += differences_of(f"{name}/{value}", sides, value, tolerance, limit, instruction, files)
     unread = [
         f"{letter}: {name}: {problem}"
         for letter, programs in (("a", first), ("b", second))
@@ -110,9 +111,8 @@ def _module_or_why(program: Program) -> Module | str | None:
         return str(error)
 
 
-def _in_order(program: Program) -> dict[str, str]:
+def _in_order(program: Program, module: Module | str | None) -> dict[str, str]:
     """The values of a program's runs, in the order in which they are computed, each with its instruction's name."""
-    module = _module_or_why(program)
     names = dict.fromkeys(program.arrays, "")
     if module is None or isinstance(module, str):
         return names

@@ -71,7 +71,7 @@ class _Report(ABC):
     @property
     def first(self) -> ValueDifference | None:
         """The first value that differs, or cannot be compared, of those that both sides have."""
-        return next((value for value in self.values if not value.equal), None)
+        return next(iter(self._differing), None)
 
     @property
     def _differing(self) -> list[ValueDifference]:
@@ -160,7 +160,7 @@ class ArraysDifference(_Report):
     @property
     def equal(self) -> bool:
         """Whether both have the same names, and all arrays are equal."""
-        return not self._differing and not self.only_in_a + self.only_in_b
+        return not (self._differing or self.only_in_a or self.only_in_b)
 
     @property
     def _count(self) -> str:
@@ -208,9 +208,7 @@ class DumpDifference(_Report):
     @property
     def equal(self) -> bool:
         """Whether both folders hold the same modules and values, and all of them can be read."""
-        return (
-            not any(self.modules.values()) and not self._differing and not self.only_in_a + self.only_in_b + self.unread
-        )
+        return not (any(self.modules.values()) or self._differing or self.only_in_a or self.only_in_b or self.unread)
 
     @property
     def _count(self) -> str:
@@ -238,10 +236,8 @@ class DumpDifference(_Report):
             yield f"cannot be read: {problem}"
         if len(self.unread) > _SHOWN:
             yield f"... {len(self.unread) - _SHOWN} more cannot be read"
-        if not self.values and not self.unread:
-            yield "no value is in both folders: run the program with --xla_dump_hlo_snapshots"
-        if self.values or self.unread:
-            yield self._count
+        nothing = "no value is in both folders: run the program with --xla_dump_hlo_snapshots"
+        yield self._count if self.values or self.unread else nothing
         yield from self._lines_on_values()
 
 

@@ -23,6 +23,7 @@ from strided.diagnosis.difference.tally import Tally
 from strided.layout import Layout, Shape
 from strided.layout.sizes import tile_of
 from strided.layout.validation import INT64_MAX
+from strided.wording import range_key
 
 #: The part of the mismatches that must lie in the places that are named.
 LEAST_SHARE = 0.9
@@ -192,7 +193,7 @@ def _spanned(counts: Numbers | None, size: int) -> _Stretches:
 
 
 def _element(a: Operand, b: Operand, tally: Tally) -> Pattern:
-    index = tuple(int(i[0]) for i in tally.points(tally.first[:1]))
+    (index,) = tally.indices(tally.first[:1])
     where = ", ".join(map(str, index))
     at = f"byte {a.byte_of(index)} of a, {b.byte_of(index)} of b"
     return Pattern("element", where, 1.0, f"the only mismatch is at [{where}]: {at}")
@@ -293,10 +294,10 @@ def _key(box: list[_Stretches], shape: tuple[int, ...]) -> str:
 
 
 def _key_of(own: _Stretches) -> str:
-    if own.size == 1:
-        return str(own.first)
+    if own.step == 1:
+        return range_key(own.first, own.last + 1)
     if own.step:
-        return f"{own.first}:{own.last + 1}" if own.step == 1 else f"{own.first}::{own.step}"
+        return f"{own.first}::{own.step}"
     # Stretches of several rows that share words.
     return f"[{', '.join(map(str, own.head(16)))}{', ...' if own.size > 16 else ''}]"
 
@@ -356,14 +357,12 @@ def _tile_kinds(tiled: Shape) -> Iterator[_Kind]:
     """Tiles; sublanes and lanes of one tile, and of all; members of words."""
     layout, shape = tiled.layout, tiled.dimensions
     assert layout is not None
-    tile = layout.tiles[0].dimensions
-    sizes = tile_of(tiled)
-    tiles = tuple(_Cut(sizes.get(k, 1)) for k in range(tiled.rank))
-    members = 32 // tiled.element_bits
+    tile, sizes = layout.tiles[0].dimensions, tile_of(tiled)
     if len(tile) == 1:
         yield from _flat_tile_kinds(tiled, tile[0])
         return
-    rows = _rows_of_word(layout)
+    tiles = tuple(_Cut(sizes.get(k, 1)) for k in range(tiled.rank))
+    rows, members = _rows_of_word(layout), 32 // tiled.element_bits
     yield _Kind("tile", tiles, _tile_name)
     # A lane is one place along the minor side of a tile, a sublane one row of words along the other side.
     for kind, axis, share in zip(("lane", "sublane"), layout.minor_to_major[: len(tile)], (1, rows), strict=False):

@@ -230,10 +230,8 @@ class Difference:
     @property
     def figures(self) -> str:
         """The largest distances, in words."""
-        found = [
-            f"max |a - b| {self.max_abs:,}" if isinstance(self.max_abs, int) else f"max |a - b| {self.max_abs:.6g}"
-        ]
-        found.append(f"max relative {self.max_rel:.3g}")
+        largest = f"{self.max_abs:,}" if isinstance(self.max_abs, int) else f"{self.max_abs:.6g}"
+        found = [f"max |a - b| {largest}", f"max relative {self.max_rel:.3g}"]
         found += [f"max {self.max_ulp:,} ULPs"] * self.has_ulps
         found += [f"{self.unordered:,} with NaN"] * bool(self.unordered)
         return ", ".join(found)

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from strided.addressing.address_map import AddressMap
+from strided.addressing.digits import offsets_along
 from strided.arrays.base import Array
 from strided.arrays.blocks import Box, boxes, common_block, even_cuts, run_block, tile_cuts
 from strided.arrays.layout_array import LayoutArray
@@ -214,6 +215,7 @@ def _unequal_chunks(a: LayoutArray, b: LayoutArray, work: _Scan) -> tuple[Mask, 
     found = np.zeros(-(-size // _CHUNK_BYTES), bool)
     words = all(address_of(each) % 8 == 0 for each in (x, y))
     differing = [0] * len(found)
+    whole_tasks = -(-len(found) // _CHUNKS) * _CHUNKS
 
     def compare(first: int) -> None:
         for array in (a, b):
@@ -229,15 +231,10 @@ def _unequal_chunks(a: LayoutArray, b: LayoutArray, work: _Scan) -> tuple[Mask, 
             found[k], differing[k] = count > 0, count
         nbytes = min(last * _CHUNK_BYTES, size) - first * _CHUNK_BYTES
         with work.lock:
-            work.advance(a.size * (first + _CHUNKS) // _share(found) - a.size * first // _share(found), nbytes)
+            work.advance(a.size * (first + _CHUNKS) // whole_tasks - a.size * first // whole_tasks, nbytes)
 
     run(compare, ((k,) for k in range(0, len(found), _CHUNKS)), threads=threads_in_python())
     return found, sum(differing)
-
-
-def _share(chunks: Mask) -> int:
-    """Chunks, rounded up to whole tasks."""
-    return -(-len(chunks) // _CHUNKS) * _CHUNKS
 
 
 def _touching(map_: AddressMap, bits: int, chunks: Mask, itemsize: int) -> Iterator[Box]:
@@ -253,9 +250,7 @@ def _touching(map_: AddressMap, bits: int, chunks: Mask, itemsize: int) -> Itera
     for own, terms in zip(cuts, map_.axes, strict=True):
         spans = {}
         for block in own:
-            offsets = sum(
-                (np.asarray(t.offset_at(np.arange(block.start, block.stop))) for t in terms), np.zeros(1, int)
-            )
+            offsets = offsets_along(terms, np.arange(block.start, block.stop))
             spans[block.start] = int(offsets.min()), int(offsets.max())
         added.append(spans)
     before = np.concatenate([[0], np.cumsum(chunks)])

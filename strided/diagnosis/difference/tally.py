@@ -82,9 +82,9 @@ class Tally:
     max_rel: float = 0.0
     max_steps: int = 0
     histogram: Counts = field(default_factory=lambda: np.zeros(64, np.int64))
-    per_axis: dict[int, Counts] = field(default_factory=dict)
-    map_counts: Counts = field(default_factory=lambda: np.zeros(0, np.int64))
-    nan_counts: Counts = field(default_factory=lambda: np.zeros(0, np.int64))
+    per_axis: dict[int, Counts] = field(init=False)
+    map_counts: Counts = field(init=False)
+    nan_counts: Counts = field(init=False)
     places: Places = field(default_factory=lambda: np.zeros(0, np.int64))
     level: int = 0
     first: list[int] = field(default_factory=list)
@@ -96,13 +96,18 @@ class Tally:
 
     def __post_init__(self) -> None:
         # An array without elements may have any other sizes.
-        if 0 not in self.shape:
-            self.per_axis = {k: np.zeros(n, np.int64) for k, n in enumerate(self.shape) if n <= _COUNTED}
+        counted = () if 0 in self.shape else enumerate(self.shape)
+        self.per_axis = {k: np.zeros(n, np.int64) for k, n in counted if n <= _COUNTED}
         self.map_counts, self.nan_counts = self.cells.counts(), self.cells.counts()
 
     def points(self, places: Places | Sequence[int]) -> Points:
         """The indices of flat ones."""
         return tuple(np.unravel_index(np.asarray(places, np.int64), self.shape)) if self.shape else ()
+
+    def indices(self, places: Places | Sequence[int]) -> list[tuple[int, ...]]:
+        """The same, each as a tuple."""
+        points = self.points(places)
+        return list(zip(*(i.tolist() for i in points), strict=True)) if points else [()] * len(places)
 
     def add(self, part: Part) -> None:
         """Add what was found in a part of a block."""

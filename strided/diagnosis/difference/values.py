@@ -101,8 +101,7 @@ def common_dtype(a: np.dtype[Any], b: np.dtype[Any]) -> np.dtype[Any] | None:
         return next(each for each in choices if _holds(each, a) and _holds(each, b))
     if any(floats):
         return _DOUBLE
-    unsigned = [not np.can_cast(each, _SIGNED) for each in (a, b)]
-    if not any(unsigned):
+    if all(np.can_cast(each, _SIGNED) for each in (a, b)):
         return _SIGNED
     return _UNSIGNED if all(np.can_cast(each, _UNSIGNED) for each in (a, b)) else None
 
@@ -157,10 +156,9 @@ def unequal_bits(a: Array, b: Array, *, equal_nan: bool) -> Mask:
         return np.asarray((_doubles(a) != _doubles(b)) | (_rounded_away(a) != _rounded_away(b)))
     if a.dtype != b.dtype:
         return np.asarray(a != b)
+    found = np.asarray(patterns(a) != patterns(b))
     if a.dtype.itemsize > 8:
-        found = np.asarray((patterns(a) != patterns(b)).any(-1))
-    else:
-        found = np.asarray(patterns(a) != patterns(b))
+        found = np.asarray(found.any(-1))
     if not equal_nan and is_float(a.dtype):
         found |= a != a  # NaN
     return found
@@ -183,19 +181,19 @@ def measured(a: Array, b: Array, tolerance: Tolerance) -> Measured:
     if a.dtype.kind == "c":
         return _complex(a, b, tolerance)
     if is_float(a.dtype):
-        return _floats(a, b, _ulps(a, b), tolerance)
+        return _floats(a, b, tolerance)
     return _integers(a, b, tolerance)
 
 
 def _integers(a: Array, b: Array, tolerance: Tolerance) -> Measured:
     if a.dtype != b.dtype:
         a, b = (each.astype(_UNSIGNED if each.dtype == _UNSIGNED else _SIGNED) for each in (a, b))
-    steps, y = _apart(a, b), b
-    relative = np.where(steps == 0, 0.0, steps / np.abs(y.astype(_DOUBLE)))
+    steps, size = _apart(a, b), np.abs(b.astype(_DOUBLE))
+    relative = np.where(steps == 0, 0.0, steps / size)
     if tolerance.max_ulp is not None:
         unequal = steps > tolerance.max_ulp
     elif tolerance.rtol:
-        near = steps <= tolerance.atol + tolerance.rtol * np.abs(y.astype(_DOUBLE))  # False beside inf * 0, too
+        near = steps <= tolerance.atol + tolerance.rtol * size  # False beside inf * 0, too
         unequal = (steps > 0) & ~near
     else:
         unequal = steps > min(int(min(tolerance.atol, 2.0**64)), 2**64 - 1)
@@ -226,9 +224,9 @@ def _integers_and_floats(a: Array, b: Array, tolerance: Tolerance) -> Measured:
     return _decided(x, y, np.abs(x - y + more), steps, tolerance)
 
 
-def _floats(a: Array, b: Array, steps: Steps, tolerance: Tolerance) -> Measured:
+def _floats(a: Array, b: Array, tolerance: Tolerance) -> Measured:
     x, y = a.astype(_DOUBLE, copy=False), b.astype(_DOUBLE, copy=False)
-    return _decided(x, y, np.abs(x - y), steps, tolerance)
+    return _decided(x, y, np.abs(x - y), _ulps(a, b), tolerance)
 
 
 def _complex(a: Array, b: Array, tolerance: Tolerance) -> Measured:

@@ -7,6 +7,7 @@ import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import TypeAlias
 
 from strided.arrays.buffers import GRANULES
 from strided.errors import StridedError
@@ -29,6 +30,9 @@ HEADERS = (64, 128, 256, 512, 1024, 4096)
 _LONGEST_HEADER = 1 << 12
 #: Columns of an array whose tiles depend on its rows alone: narrow ones have others.
 _WIDE = 1 << 16
+
+#: The dimensions of tiles, and the alignment of the tail.
+_Tiling: TypeAlias = tuple[tuple[tuple[int, ...], ...], int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +67,11 @@ class Reading:
     def place(self) -> tuple[int, bool]:
         """Bytes in front of the elements, and whether any are missing."""
         return self.start, self.missing_bytes > 0
+
+    @property
+    def lying(self) -> tuple[int, int, str, str]:
+        """How the array lies in the buffer, whatever its layout."""
+        return self.offset, self.missing_bytes, self.byteorder, self.bitorder
 
     @property
     def has_rest(self) -> bool:
@@ -142,9 +151,9 @@ def _orders(rank: int) -> Iterable[tuple[int, ...]]:
 
 
 @lru_cache(maxsize=64)
-def _tilings(bits: int, rank: int) -> tuple[tuple[tuple[tuple[int, ...], ...], int], ...]:
-    """Tiles and tail alignments for elements of so many bits."""
-    found: list[tuple[tuple[tuple[int, ...], ...], int]] = [((), 1)]
+def _tilings(bits: int, rank: int) -> tuple[_Tiling, ...]:
+    """The tilings for elements of so many bits."""
+    found: list[_Tiling] = [((), 1)]
     words = [w for w in (2, 4, 8, 16, 32) if w * bits <= 32][::-1]
     if rank >= 2:
         for rows in _ROWS:
@@ -153,12 +162,10 @@ def _tilings(bits: int, rank: int) -> tuple[tuple[tuple[tuple[int, ...], ...], i
         found += [((tile,), 1) for tile in _REQUESTED]
         if words:
             found.append((((8, 128), (1, 2)), 1))
-    if rank:
-        for n in _LINES:
-            found.append((((n,),), 1))
+    for n in _LINES:
+        found.append((((n,),), 1))
+        if rank:
             found += [(((n,), (128,), (w, 1)), 1) for w in words if n % (128 * w) == 0]
-    else:
-        found += [(((n,),), 1) for n in _LINES]
     found += [(((1,),), 128), (((1,),), 1024)]
     return tuple(found)
 

@@ -25,7 +25,7 @@ from strided.diagnosis.identification.levels import Slots, slots_key
 from strided.diagnosis.identification.placement import padding, placement
 from strided.diagnosis.identification.reference import Reference, by_reference
 from strided.diagnosis.identification.result import Identification
-from strided.diagnosis.identification.sampling import Sample, Source, as_numbers
+from strided.diagnosis.identification.sampling import Sample, Source, as_numbers, hold_none_of
 from strided.diagnosis.identification.structure import Structure, goes_on, is_counted, structure
 from strided.diagnosis.identification.type_signs import entropy, type_signs
 from strided.diagnosis.identification.verdict import Judged
@@ -270,14 +270,14 @@ def _of_type(reading: Reading) -> tuple[str, int, str]:
 
 def judge(source: Source, found: Sequence[tuple[Reading, Evidence]]) -> list[Judged]:
     """Readings with the evidence for each, the weightiest ones after a closer look."""
-    scouted = _judged(source, found, _SCOUT, (), False, _NOWHERE)
+    scouted = _judged(source, found, _SCOUT)
     sure = max(scouted, key=lambda j: j.padding.weight, default=None)
     constants = sure.constants if sure is not None and sure.padding.weight > _SURE else ()
     if constants:
-        scouted = _judged(source, found, _SCOUT, constants, False, _NOWHERE)
+        scouted = _judged(source, found, _SCOUT, constants)
     smooth = max((j.structure.smoothness for j in scouted if j.reading.is_exact), default=0.0) > _SMOOTH
     if smooth:
-        scouted = _judged(source, found, _SCOUT, constants, True, _NOWHERE)
+        scouted = _judged(source, found, _SCOUT, constants, smooth)
     scouted.sort(key=lambda j: -j.weight)
     least = _HOPELESS * scouted[0].weight if scouted and scouted[0].weight > _SURE else -math.inf
     kept = [j for k, j in enumerate(scouted[:_KEPT]) if k < _LEAST_KEPT or j.weight >= least]
@@ -307,14 +307,12 @@ def judge(source: Source, found: Sequence[tuple[Reading, Evidence]]) -> list[Jud
 
 def _places(found: Sequence[Reading]) -> Table:
     """Bytes whose slots tell of rows in a large buffer: for each reading some of the same rows and columns."""
-    places = [np.zeros(0, np.int64)]
+    places = [_NOWHERE]
     for reading in found:
         shape = reading.shape
         index = Sample.of(shape.dimensions, _ROWS // len(found), 0).index
-        places.append(
-            reading.start
-            + np.asarray(shape.address_map.offset_of(index), np.int64).reshape(-1) * shape.element_bits // 8
-        )
+        offsets = np.asarray(shape.address_map.offset_of(index), np.int64).reshape(-1)
+        places.append(reading.start + offsets * shape.element_bits // 8)
     return np.concatenate(places)
 
 
@@ -322,16 +320,16 @@ def _judged(
     source: Source,
     found: Sequence[tuple[Reading, Evidence]],
     size: tuple[int, int],
-    constants: tuple[bytes, ...],
-    smooth: bool,
-    places: Table,
+    constants: tuple[bytes, ...] = (),
+    smooth: bool = False,
+    places: Table = _NOWHERE,
 ) -> list[Judged]:
     """Readings with the evidence for each, from a sample of a `size`, and slots at certain `places` in bytes."""
     judged: list[Judged] = []
     samples: dict[tuple[int, ...], Sample] = {}
     offsets: dict[Any, tuple[Any, int]] = {}
     fetched: dict[Any, tuple[Structure, int]] = {}
-    slots: dict[Any, Slots | None] = {}
+    slots: dict[Any, Slots] = {}
     for reading, signs in found:
         shape = reading.shape
         assert shape.layout is not None
@@ -344,18 +342,15 @@ def _judged(
             offsets[key] = table, hash(table.tobytes())
         table, mark = offsets[key]
         same = mark, shape.element_type, shape.element_bits, reading.place, reading.byteorder, reading.bitorder
-        if slots_key(reading) not in slots:
-            slots[slots_key(reading)] = (
-                None if smooth else Slots.of(source, reading, max(size[0], _LEAST_SLOTS), places, constants)
-            )
         if same not in fetched:
-            fetched[same] = _structure(
-                source, reading, table, samples[dimensions], constants, slots[slots_key(reading)]
-            )
+            own = slots_key(reading)
+            if not smooth and own not in slots:
+                slots[own] = Slots.of(source, reading, max(size[0], _LEAST_SLOTS), places, constants)
+            fetched[same] = _structure(source, reading, table, samples[dimensions], constants, slots.get(own))
         shown, values = fetched[same]
-        filling, own = padding(source, reading)
+        filling, fillings = padding(source, reading)
         placed = placement(reading, source.size)
-        judged.append(Judged(reading, (dimensions, values), shown, filling, placed, signs, own))
+        judged.append(Judged(reading, (dimensions, values), shown, filling, placed, signs, fillings))
     return judged
 
 
@@ -365,8 +360,4 @@ def _structure(
     """The structure of a reading, without elements that hold a constant of padding, and a hash of its values."""
     values, inside = source.fetch(reading, np.atleast_1d(offsets))
     mark = hash((as_numbers(values).tobytes(), inside.tobytes()))
-    words = values.view(np.uint8).reshape(len(values), -1)
-    for constant in constants:
-        if len(constant) == values.dtype.itemsize:
-            inside &= (words != np.frombuffer(constant, np.uint8)).any(axis=1)
-    return structure(values, inside, sample, reading, slots), mark
+    return structure(values, inside & hold_none_of(values, constants), sample, reading, slots), mark

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from strided.diagnosis.identification.candidates import Reading
-from strided.diagnosis.identification.sampling import Source, as_numbers
+from strided.diagnosis.identification.sampling import Source, as_numbers, hold_none_of
 from strided.layout import Layout, Shape
 from strided.layout.element_types import ELEMENT_TYPES
 from strided.runtime.aliases import Table
@@ -108,11 +108,7 @@ class Slots:
             at = np.unique(np.concatenate([(shares * held).astype(np.int64), (extra - phase) * 8 // bits + inner]))
             at = at[(at >= 0) & (at < held)]
         words = source.fetch(_flat(reading, held), at)[0]
-        raw = words.view(np.uint8).reshape(len(words), -1)
-        kept = np.ones(len(words), np.bool_)
-        for constant in constants:
-            if len(constant) == raw.shape[1]:
-                kept &= (raw != np.frombuffer(constant, np.uint8)).any(axis=1)
+        kept = hold_none_of(words, constants)
         numbers = as_numbers(words[kept])
         is_signed = bool((numbers < 0).any())
         # Unsigned values may stand for others around a middle.
@@ -291,8 +287,10 @@ def _flat(reading: Reading, count: int) -> Reading:
 
 def _standard_ranks(numbers: Floats) -> Floats:
     """Mid-ranks of numbers, shifted and scaled to mean 0 and variance 1; zeros if all are equal."""
+    if not len(numbers):
+        return numbers
     _, group, count = np.unique(numbers, return_inverse=True, return_counts=True)
     found = (np.cumsum(count) - (count - 1) / 2)[group].astype(np.float64)
-    found -= found.mean() if len(found) else 0.0
-    spread = float(np.sqrt((found**2).mean())) if len(found) else 0.0
+    found -= found.mean()
+    spread = float(np.sqrt((found**2).mean()))
     return found / spread if spread else found

@@ -17,7 +17,7 @@ from strided.diagnosis.identification import verdict
 from strided.diagnosis.identification.candidates import Reading
 from strided.diagnosis.identification.evidence import Evidence
 from strided.diagnosis.identification.known import Known
-from strided.diagnosis.identification.result import Candidate, Identification, Verdict
+from strided.diagnosis.identification.result import Identification, Verdict
 from strided.diagnosis.identification.sampling import Source, Values, as_numbers
 from strided.diagnosis.identification.verdict import Judged
 from strided.errors import UnsupportedError
@@ -74,24 +74,16 @@ class Reference:
             if known.sizes is None:
                 raise ValueError("a part of the values needs the dimensions of the whole array")
             return cls._part(like[0], values, known.sizes)
-        return cls(_fitting(values.shape, known), values, None).reshaped()
+        dimensions = _fitting(values.shape, known)
+        return cls(dimensions, values.reshape(dimensions), None)
 
     @classmethod
     def _part(cls, key: Any, values: Values, dimensions: tuple[int, ...]) -> Reference:
-        index = [
-            np.broadcast_to(np.arange(n).reshape([-1 if k == d else 1 for k in range(len(dimensions))]), dimensions)[
-                key
-            ]
-            for d, n in enumerate(dimensions)
-        ]
+        index = [np.broadcast_to(along, dimensions)[key] for along in np.ix_(*map(np.arange, dimensions))]
         shape = np.shape(index[0]) if index else ()
         if values.shape != shape:
             raise ValueError(f"the key selects an array of shape {shape}, but the values have {values.shape}")
         return cls(dimensions, values.ravel(), tuple(np.asarray(i, np.int64).ravel() for i in index))
-
-    def reshaped(self) -> Reference:
-        """The same with values of the array's own dimensions."""
-        return Reference(self.dimensions, self.values.reshape(self.dimensions), None)
 
     def sample(self, count: int) -> tuple[list[Table], Values]:
         """The indices of some elements all over the array, and what they should be."""
@@ -216,7 +208,7 @@ def by_reference(
         judged = judge(source, [(r, none) for g in groups for r in g])
         result = verdict.decide(judged, known, limit)
         sentence = f"like: {what} are equal, as they are for {len(groups) - 1} other candidates"
-        candidates = tuple(_with(c, sentence) for c in result.candidates)
+        candidates = tuple(replace(c, evidence=(sentence, *c.evidence)) for c in result.candidates)
         return Identification(candidates, result.verdict, result.notes)
     close = [(r, share) for r, share in shares if share >= _MOST_EQUAL]
     if close and (len(shares) == len(close) or shares[0][1] - shares[len(close)][1] > (1 - shares[0][1])):
@@ -293,7 +285,7 @@ def _equal(
     kept: list[Reading] = []
     found: dict[Hashable, bool] = {}
     for reading in group:
-        if kept and _lying(reading) != _lying(kept[0]):
+        if kept and reading.lying != kept[0].lying:
             continue
         key = None if are_alike else _addresses(reading)
         if key not in found:
@@ -301,11 +293,6 @@ def _equal(
         if found[key]:
             kept.append(reading)
     return kept
-
-
-def _lying(reading: Reading) -> Hashable:
-    """How an array lies in the buffer, whatever its layout."""
-    return reading.offset, reading.missing_bytes, reading.byteorder, reading.bitorder
 
 
 def _is_one_byte(source: Source, start: int) -> bool:
@@ -323,7 +310,7 @@ def _addresses(reading: Reading) -> Hashable:
     if map_.irregular:
         return reading
     axes = tuple(axis_map_of(terms, n) for terms, n in zip(map_.axes, shape.dimensions, strict=True))
-    return shape.element_type, shape.element_bits, reading.start, _lying(reading), map_.base, axes
+    return shape.element_type, shape.element_bits, reading.start, reading.lying, map_.base, axes
 
 
 def _all_equal(
@@ -381,7 +368,3 @@ def _contains(have: Values, wanted: Values) -> bool:
 
 def _named(groups: Sequence[Sequence[Reading]], sentence: str, result: Verdict, score: float = 1.0) -> Identification:
     return Identification((verdict.candidate(groups[0][0], score, (sentence,), groups[0]),), result)
-
-
-def _with(found: Candidate, sentence: str) -> Candidate:
-    return replace(found, evidence=(sentence, *found.evidence))

@@ -141,12 +141,8 @@ class Identification:
         for note in self.notes:
             lines += wrapped(f"  {note}", width, whole_words=True)
         for number, candidate in enumerate(self.candidates):
-            shown = (
-                candidate
-                if number == 0 or (self.verdict == "tied" and candidate.score > _SHOWN_SCORE)
-                else replace(candidate, evidence=())
-            )
-            lines.append(shown.text(width))
+            has_evidence = number == 0 or (self.verdict == "tied" and candidate.score > _SHOWN_SCORE)
+            lines.append((candidate if has_evidence else replace(candidate, evidence=())).text(width))
         return "\n".join(lines)
 
     def __str__(self) -> str:

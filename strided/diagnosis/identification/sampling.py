@@ -122,6 +122,20 @@ def as_numbers(values: Values) -> npt.NDArray[np.float64]:
         return values.astype(np.float64)
 
 
+def hold_none_of(values: Values, constants: Sequence[bytes]) -> npt.NDArray[np.bool_]:
+    """Which values have other bytes than any of the constants of their size.
+
+    >>> hold_none_of(np.array([7, 8], np.uint8), [b"\\x07", b"\\x08\\x00"]).tolist()
+    [False, True]
+    """
+    words = values.view(np.uint8).reshape(len(values), -1)
+    found = np.ones(len(values), np.bool_)
+    for constant in constants:
+        if len(constant) == values.dtype.itemsize:
+            found &= (words != np.frombuffer(constant, np.uint8)).any(axis=1)
+    return found
+
+
 @dataclass(frozen=True, slots=True)
 class Pairs:
     """Neighbours along one axis: where they begin in the sample, their number, and how many of them are distinct.

@@ -96,11 +96,11 @@ def structure(
     """
     numbers = as_numbers(values)
     kept = inside & ~_empty_ends(numbers, inside, sample)
-    own = numbers[: sample.points][inside[: sample.points]]
+    own = _of_points(numbers, inside, sample)
     is_signed = bool((own < 0).any())
     # Unsigned values may stand for others around a middle.
     magnitude = np.abs(numbers if is_signed or not len(own) else numbers - np.median(own))
-    features = [ranks(numbers, inside, sample.points), ranks(magnitude, inside, sample.points)]
+    features = [ranks(each, _of_points(each, inside, sample)) for each in (numbers, magnitude)]
     nears = [_continuity(u, kept, sample, k) for k, u in enumerate(features) if is_signed or not k]
     near, pairs = max(nears, key=lambda found: found[0].weight)
     nothing = _NO_SCALE, np.zeros(0), 0.0
@@ -114,9 +114,14 @@ def structure(
     return Structure(tuple(e for e in found if e.weight > 0), terms, unlike * (not is_near), smoothness)
 
 
-def ranks(numbers: Floats, inside: npt.NDArray[np.bool_], points: int) -> Floats:
-    """The place of each value among those of the points, from 0 to 1: outliers and units play no part. NaN is last."""
-    reference = np.sort(numbers[:points][inside[:points]])
+def _of_points(values: Floats, inside: npt.NDArray[np.bool_], sample: Sample) -> Floats:
+    """The values of the sample's points that the buffer has."""
+    return values[: sample.points][inside[: sample.points]]
+
+
+def ranks(numbers: Floats, among: Floats) -> Floats:
+    """The place of each value among others, from 0 to 1: outliers and units play no part. NaN is last."""
+    reference = np.sort(among)
     if not reference.size:
         return np.zeros(len(numbers))
     reference = reference[:: max(1, len(reference) // _QUANTILES)]
@@ -197,18 +202,15 @@ def _told(shuffled: Floats) -> float:
 
 def _continuity(u: Floats, inside: npt.NDArray[np.bool_], sample: Sample, feature: int) -> tuple[Evidence, Floats]:
     """Neighbours along each axis beside the same values shuffled."""
-    own = u[: sample.points][inside[: sample.points]]
-    shuffled = _shuffled(own)
+    shuffled = _shuffled(_of_points(u, inside, sample))
     (mean, logs), told = _spread(shuffled), _told(shuffled)
     parts, terms = [], []
     total = 0.0
     for pairs in sample.pairs:
-        first, second = pairs.ends
-        held = inside[first] & inside[second]
-        difference = np.zeros(pairs.count)
+        difference, held = _neighbours(u, inside, pairs)
         term = np.zeros(pairs.count)
         if mean and held.sum() > 1:
-            difference = np.abs(u[first] - u[second]) / mean
+            difference = difference / mean
             kept = difference[held]
             near = max(float(kept.mean()), _FLOOR)
             # Borders that stand out make the mean large beside the mean logarithm: a wrong layout shows them. Equal
@@ -267,8 +269,7 @@ def _groupings(u: Floats, inside: npt.NDArray[np.bool_], sample: Sample) -> dict
     that shows.
     """
     found: dict[tuple[int, ...], str] = {}
-    held = inside[: sample.points]
-    own = u[: sample.points][held]
+    held, own = inside[: sample.points], _of_points(u, inside, sample)
     rank = len(sample.dimensions)
     if rank < 2 or len(own) < 8 or not own.std():
         return found
@@ -309,17 +310,22 @@ def _grouped(
 
 def _rough(u: Floats, inside: npt.NDArray[np.bool_], sample: Sample, axes: tuple[int, ...]) -> float:
     """What rows explain among the points alone, in nats: for small samples of large arrays."""
-    held = inside[: sample.points]
-    own = u[: sample.points][held]
+    own = _of_points(u, inside, sample)
     values = (own - own.mean()) / own.std()
-    return fit(Feature(values), np.zeros(len(own), np.int64), _grouped(sample, held, axes)[1]).gain
+    rows = _grouped(sample, inside[: sample.points], axes)[1]
+    return fit(Feature(values), np.zeros(len(own), np.int64), rows).gain
+
+
+def _neighbours(u: Floats, inside: npt.NDArray[np.bool_], pairs: Pairs) -> tuple[Floats, npt.NDArray[np.bool_]]:
+    """The differences of the neighbours along an axis, and of which pairs the buffer has both."""
+    first, second = pairs.ends
+    return np.abs(u[first] - u[second]), inside[first] & inside[second]
 
 
 def _near(u: Floats, inside: npt.NDArray[np.bool_], pairs: Pairs) -> float:
     """Mean difference of the neighbours along an axis."""
-    first, second = pairs.ends
-    held = inside[first] & inside[second]
-    return float(np.abs(u[first] - u[second])[held].mean()) if held.any() else 1.0
+    difference, held = _neighbours(u, inside, pairs)
+    return float(difference[held].mean()) if held.any() else 1.0
 
 
 def _repeats(levels: Floats, places: npt.NDArray[np.int64]) -> bool:
@@ -340,8 +346,7 @@ def _repeats(levels: Floats, places: npt.NDArray[np.int64]) -> bool:
 
 def _is_patchy(u: Floats, inside: npt.NDArray[np.bool_], pairs: Pairs, n: int) -> bool:
     """Whether neighbours across some power of two are far more alike than across another, as in a wrong layout."""
-    first, second = pairs.ends
-    difference, held = np.abs(u[first] - u[second]), inside[first] & inside[second]
+    difference, held = _neighbours(u, inside, pairs)
     levels = (n - 1).bit_length()
     found = [difference[k::levels][held[k::levels]] for k in range(levels) if n >> (k + 1) >= _POSITIONS]
     means = [float(d.mean()) for d in found if len(d)]
@@ -365,10 +370,16 @@ def goes_on(source: Source, reading: Reading) -> bool:
     values, inside = source.fetch(reading, np.concatenate([ends - 1, ends, ends - row // 2 - 1, ends - row // 2]))
     if not inside.all():
         return False
-    last, first, *within = ranks(as_numbers(values), inside, len(values)).reshape(4, -1)
+    last, first, *within = _ranked(values, inside).reshape(4, -1)
     far = float(np.median(_shuffled(np.concatenate([last, first]))))
     near, across = float(np.median(np.abs(within[1] - within[0]))), float(np.median(np.abs(first - last)))
     return 0 < near < _SEQUENCE * far and across <= 2 * near and not _are_rows_alike(source, reading, row)
+
+
+def _ranked(values: npt.NDArray[Any], inside: npt.NDArray[np.bool_]) -> Floats:
+    """The place of each value among all that the buffer has."""
+    numbers = as_numbers(values)
+    return ranks(numbers, numbers[inside])
 
 
 def is_counted(source: Source, reading: Reading) -> bool:
@@ -401,13 +412,13 @@ def _are_rows_alike(source: Source, reading: Reading, row: int) -> bool:
     size = reading.shape.size
     at = np.random.default_rng(23).integers(0, size - row, min(_APART, size))
     values, inside = source.fetch(reading, np.concatenate([at, at + 1, at + row]))
-    here, near, far = ranks(as_numbers(values), inside, len(values)).reshape(3, -1)
+    here, near, far = _ranked(values, inside).reshape(3, -1)
     return float(np.abs(far - here).mean()) < _CLOSER * float(np.abs(near - here).mean())
 
 
 def _order(numbers: Floats, inside: npt.NDArray[np.bool_], sample: Sample) -> Evidence:
     """Whether the values rise, or fall, throughout in row-major order."""
-    own = numbers[: sample.points][inside[: sample.points]]
+    own = _of_points(numbers, inside, sample)
     for sign, word in ((1, "rise"), (-1, "fall")):
         if len(own) >= 8 and (own[:-1] * sign <= own[1:] * sign).all():
             runs = np.diff(np.flatnonzero(np.concatenate([[True], own[:-1] != own[1:], [True]])))

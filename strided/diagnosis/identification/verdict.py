@@ -152,11 +152,8 @@ def _are_both_bit_orders(a: Judged, b: Judged) -> bool:
     that their levels are as telling as before, and what differs is the sample.
     """
     is_scale = a.structure.kind == b.structure.kind == "scale"
-    return is_scale and a.reading.bitorder != b.reading.bitorder and _but_for_bit_order(a) == _but_for_bit_order(b)
-
-
-def _but_for_bit_order(judged: Judged) -> Reading:
-    return replace(judged.reading, bitorder="little")
+    one, other = a.reading, b.reading
+    return is_scale and one != other and replace(one, bitorder=other.bitorder) == other
 
 
 def _are_mirrored(a: Reading, b: Reading) -> bool:
@@ -263,7 +260,6 @@ def _candidates(
 
 def candidate(reading: Reading, score: float, sentences: tuple[str, ...], same: Sequence[Reading] = ()) -> Candidate:
     """A reading as a result; its ties are readings of the `same` values that lie in the same way."""
-    place = reading.offset, reading.missing_bytes, reading.byteorder, reading.bitorder
-    alike = [r.shape for r in same if (r.offset, r.missing_bytes, r.byteorder, r.bitorder) == place]
-    ties = tuple(shape for shape in dict.fromkeys(alike) if shape != reading.shape)
-    return Candidate(reading.shape, score, sentences, ties, *place)
+    alike = dict.fromkeys(r.shape for r in same if r.lying == reading.lying)
+    ties = tuple(shape for shape in alike if shape != reading.shape)
+    return Candidate(reading.shape, score, sentences, ties, *reading.lying)

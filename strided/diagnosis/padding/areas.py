@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -146,8 +145,3 @@ def pieces(line: tuple[int, int], tile: int | None) -> list[Pieces]:
         Pieces(tail, 1, 0, stop - tail),
     )
     return [each for each in found if each.count and each.length]
-
-
-def size_of(box: Box) -> int:
-    """Elements of a block."""
-    return math.prod(s.stop - s.start for s in box)

@@ -189,19 +189,13 @@ class Padding:
         """The report, in lines of at most `width` columns."""
         width = whole(width, "width")
         lines = wrapped(self.shape, width, "")
-        rows = [
-            ("padding", self._size),
-            ("verdict", self.verdict),
-        ]
+        rows = [("padding", self._size), ("verdict", self.verdict)]
         rows += [("" if k else "regions", str(region)) for k, region in enumerate(self.regions)]
         for label, words in rows:
             lines += wrapped(f"  {label:<8}{words}", width, " " * 12)
-        return "\n".join([*lines, *self._picture(width)])
-
-    def _picture(self, width: int) -> Iterator[str]:
         if self.map is not None and self.bytes:
-            yield ""
-            yield self.map.text(width)
+            lines += ["", self.map.text(width)]
+        return "\n".join(lines)
 
     def __str__(self) -> str:
         return self.text()
@@ -214,14 +208,13 @@ class Padding:
         return "" if self.map is None else self.map.svg(f"padding of {self.shape}")
 
     def _repr_html_(self) -> str:
-        facts = [("padding", self._size)]
         sections = []
         if self.regions:
             rows = [(region.where, region.bytes, region.what) for region in self.regions]
             sections.append(Section("regions", table(("where", "bytes", "contents"), rows), is_open=True))
         if self.regions and self.map is not None:
             sections.append(Section("map", picture(self.svg()), is_open=True))
-        return card("Padding", self.shape, [*facts, ("verdict", self.verdict)], sections)
+        return card("Padding", self.shape, [("padding", self._size), ("verdict", self.verdict)], sections)
 
     def to_dict(self) -> dict[str, Any]:
         """All of it but the map, in types that JSON has."""

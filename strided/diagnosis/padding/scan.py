@@ -100,9 +100,8 @@ def padding(array: Any, *, progress: Callable[[int], object] | None = None) -> P
             _see_slots(array, slots, "tile", tallies, done)
     else:
         tallies, drawn = _see_areas(array, padded, done)
-        tail = AddressMap.from_strides((spec.slots - math.prod(padded.shape),), (1,), math.prod(padded.shape))
-        for start in range(0, tail.size, BLOCK_ELEMENTS):
-            slots = np.arange(start, min(tail.size, start + BLOCK_ELEMENTS)) + tail.base
+        for start in range(math.prod(padded.shape), spec.slots, BLOCK_ELEMENTS):
+            slots = np.arange(start, min(spec.slots, start + BLOCK_ELEMENTS))
             _see_slots(array, slots, "tail", tallies, done)
     size = math.prod(spec.dimensions)
     return Padding(

@@ -54,5 +54,5 @@ def scrub_file(
 def _fill_padding(copy: BinaryIO, size: int, shape: Shape, **options: Any) -> None:
     """Write zeros into the padding of the array in a file."""
     # It must not be mapped when it gets its name, because of Windows.
-    memory = mmap.mmap(copy.fileno(), size) if size else b""
+    memory = mmap.mmap(copy.fileno(), size) if size else bytearray()
     LayoutArray(memory, shape, **options).fill_padding()

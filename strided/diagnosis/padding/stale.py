@@ -25,7 +25,6 @@ from strided.diagnosis.padding.areas import (
     Pieces,
     blocks_of,
     pieces,
-    size_of,
 )
 
 #: Pieces of padding that are looked for; more are not.
@@ -165,8 +164,9 @@ class StaleLines:
                 ranges = [(0, n) for n in shape]
                 ranges[along] = first, min(shape[along], first + step)
                 for box in blocks_of(Area(along, along, tuple(ranges)), order):
-                    self._search_block(box, along, places, pattern_words(reader(tuple([box[d] for d in axes]))))
-                    progress(size_of(box))
+                    values = reader(tuple([box[d] for d in axes]))
+                    self._search_block(box, along, places, pattern_words(values))
+                    progress(values.size)
         for wanted in self._wanted.values():
             wanted.finders = [finder.known() for finder in wanted.finders]
 

@@ -99,7 +99,8 @@ _TESTS: Mapping[str, Callable[[int, int], bool]] = {
 def _count(start: int, stop: int, step: int, direction: str) -> int | None:
     """How often a counter passes its test that passes it at the start; None if the steps lead away from its end."""
     if direction == "NE":
-        return (stop - start) // step if (stop - start) % step == 0 and (stop - start) // step > 0 else None
+        count, rest = divmod(stop - start, step)
+        return count if count > 0 and not rest else None
     if direction == "EQ":
         return 1
     if (step > 0) != (direction in ("LT", "LE")):

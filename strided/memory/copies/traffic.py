@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from strided.dumps.hlo import Instruction
 from strided.dumps.hlo.computation import Computation
@@ -93,16 +93,11 @@ def _read(parameter: Instruction, taker: Instruction | None) -> int:
 
 def bytes_of_program(flow: Dataflow, runs: Mapping[Computation, Executions]) -> int:
     """Bytes that all instructions read and write in one run of the program; loops of unknown count are taken once."""
-    return sum(
-        _bytes_of(c.instructions) * runs[c].times for c in flow.module.computations if _runs(flow, c) and c in runs
-    )
+    counted = (c for c in flow.module.computations if _runs(flow, c) and c in runs)
+    return sum(sum(map(bytes_moved, c.instructions)) * runs[c].times for c in counted)
 
 
 def _runs(flow: Dataflow, computation: Computation) -> bool:
     """Whether its instructions run one by one, not as parts of a fusion or for each element."""
     callers = flow.callers.get(computation)
     return computation.is_entry or (callers is not None and begun_by(callers[0].opcode) != "fusion")
-
-
-def _bytes_of(instructions: Iterable[Instruction]) -> int:
-    return sum(map(bytes_moved, instructions))

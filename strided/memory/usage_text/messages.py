@@ -92,7 +92,7 @@ def read_messages(text: str, found: UsageText) -> None:
 
 def _read_allocation(allocation: re.Match[str], rest: str, found: UsageText) -> None:
     """A buffer of a kernel that is larger than the memory; the `rest` of the message names the kernel."""
-    size, capacity = (Size(*3 * (int(n),)) for n in allocation.groups()[:2])
+    size, capacity = (size_of(number, "") for number in allocation.group(1, 2))
     space = _limits(found, allocation[5], size, capacity)
     tag = _TAG.search(rest.split("]")[0])
     kernel = _KERNEL.match(rest)

@@ -16,7 +16,7 @@ import re
 from collections.abc import Iterator
 
 from strided.memory.usage_text.logs import without_prefixes
-from strided.memory.usage_text.values import SIZE, Row, Size, Space, UsageText, size_of
+from strided.memory.usage_text.values import SIZE, Row, Space, UsageText, size_of
 
 _ROW = re.compile(rf"\s*{SIZE}\(\s*\d+%\);\s*{SIZE};\s*(\d{{1,19}});\s*(\d{{1,9}});\s*([^\"']*)")
 _LIKE_ROW = re.compile(r"\(\s*\d{1,9}%\);")
@@ -54,7 +54,7 @@ def _read_table(text: str, space: Space) -> None:
     table = 0
     for line in text.split("\n"):
         if total := _TOTAL.match(line.strip()):
-            space.total = Size(*3 * (int(total[1]),))
+            space.total = size_of(total[1], "")
         elif line.lstrip().startswith("cumulative_size"):
             table += 1
         elif (row := _ROW.match(line)) and _are_all(row[7].strip(), int(row[6])):
@@ -72,7 +72,7 @@ def _shapes_of(text: str) -> Iterator[str]:
     >>> list(_shapes_of("f32[2,3], 2×(f32[], s32[4])"))
     ['f32[2,3]', '(f32[], s32[4])']
     """
-    return map(_uncounted, _parts(text))
+    return (_COUNT.sub("", part).strip() for part in _parts(text))
 
 
 def _parts(text: str) -> Iterator[str]:
@@ -88,10 +88,6 @@ def _parts(text: str) -> Iterator[str]:
             start = place + 1
     if text[start:].strip():
         yield text[start:]
-
-
-def _uncounted(text: str) -> str:
-    return _COUNT.sub("", text).strip()
 
 
 def _are_all(shapes: str, values: int) -> bool:

@@ -101,7 +101,7 @@ class UsageText:
 
 
 def size_of(number: str, unit: str) -> Size:
-    """A printed size. A figure with decimals stands for all that print so.
+    """A printed size. A figure with a unit stands for all that print so; one without is exact.
 
     The compiler rounds down to the next smaller unit first.
 

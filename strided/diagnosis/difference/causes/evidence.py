@@ -81,7 +81,7 @@ class Evidence:
 
     def holds_everywhere(self, test: Test) -> bool:
         """Whether a hypothesis about the whole array explains all elements that are tried."""
-        return all(test(probe) == 1 for probe in (self.few, self.some, self.anywhere, self.every))
+        return self.share_in_whole_array(test, least=1) == 1
 
     def moved(self, source: Source) -> Test:
         """The hypothesis that b has its elements from some places of a."""
@@ -137,6 +137,15 @@ def most_explained(causes: Iterable[Pattern]) -> Pattern | None:
         if found.share == 1:
             break
     return best
+
+
+def existing(origin: Callable[[Points], Points]) -> Source:
+    """A source of elements all of which exist in a."""
+
+    def source(points: Points) -> tuple[Points, Mask]:
+        return origin(points), np.ones(points[0].shape, bool)
+
+    return source
 
 
 def first(points: Points) -> Points:

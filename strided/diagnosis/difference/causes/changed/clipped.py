@@ -29,11 +29,9 @@ def clipped(evidence: Evidence) -> Pattern | None:
     chosen = math.lgamma(total + 1) - math.lgamma(count + 1) - math.lgamma(total - count + 1)
     if chosen / math.log(2) < LEAST_BITS:  # what was lost may be just the least or the greatest elements
         return None
-    bounds = None
-    for probe in (evidence.few, evidence.every):
-        if (bounds := _bounds(*(converted(x, dtype) for x in (evidence.a.at(probe.points), probe.values)))) is None:
-            return None
-    assert bounds is not None
+    # A few mismatches refute most bounds.
+    if _bounds(evidence, evidence.few, dtype) is None or (bounds := _bounds(evidence, evidence.every, dtype)) is None:
+        return None
     low, high = bounds
 
     def change(values: Array) -> Array:
@@ -57,8 +55,11 @@ def clipped(evidence: Evidence) -> Pattern | None:
     return Pattern("clip", f"{least}:{most}", 1.0, words)
 
 
-def _bounds(a: Values, b: Values) -> tuple[Values | None, Values | None] | None:
+def _bounds(
+    evidence: Evidence, probe: Probe, dtype: np.dtype[np.generic]
+) -> tuple[Values | None, Values | None] | None:
     """The least and the greatest value that b has, where it differs from a; None if it is not steady."""
+    a, b = (converted(x, dtype) for x in (evidence.a.at(probe.points), probe.values))
     with np.errstate(invalid="ignore"):
         raised, lowered = b[b > a], b[b < a]
     if raised.size + lowered.size < b.size or (raised != raised[:1]).any() or (lowered != lowered[:1]).any():

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from strided.diagnosis.bit_patterns import pattern_words
+from strided.diagnosis.bit_patterns import own_bits, pattern_words
 from strided.diagnosis.difference.causes.chance import is_no_chance
 from strided.diagnosis.difference.causes.evidence import Evidence, Probe, Test, Values, share_of
 from strided.diagnosis.difference.result import Pattern
@@ -75,7 +75,6 @@ def _of_bits(evidence: Evidence) -> Test:
 
     def test(probe: Probe) -> float:
         a, b = (pattern_words(converted(x, x.dtype)) for x in (evidence.a.at(probe.points), probe.values))
-        own = a.dtype.type((1 << min(bits, 8 * a.dtype.itemsize)) - 1)
-        return share_of(((a ^ b) & own == own).all(axis=-1))
+        return share_of((own_bits(a, bits) == own_bits(~b, bits)).all(axis=-1))
 
     return test

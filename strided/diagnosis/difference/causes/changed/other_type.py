@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from strided.diagnosis.bit_patterns import patterns
+from strided.diagnosis.bit_patterns import own_bits, patterns
 from strided.diagnosis.difference.causes.evidence import Evidence, Probe, Values, share_of
 from strided.diagnosis.difference.result import Pattern
 from strided.layout.element_types import element_type_of_dtype
@@ -28,6 +28,4 @@ def other_type(evidence: Evidence) -> Pattern | None:
 def _bits(values: Values, width: int) -> Values:
     """The bits of each value, without those that fill the byte of a narrow one."""
     native = np.ascontiguousarray(values.astype(values.dtype.newbyteorder("="), copy=False))
-    found = patterns(native)
-    own: Values = found & found.dtype.type((1 << min(width, 8 * found.itemsize)) - 1)
-    return own
+    return own_bits(patterns(native), width)

@@ -46,7 +46,8 @@ def quantised(evidence: Evidence) -> Pattern | None:
         return converted(values, dtype).astype(np.float64)
 
     def found_by_each() -> Iterator[Pattern]:
-        for grid, product in _choices(doubles(evidence.every.values), eps):
+        grids = _grids(doubles(evidence.every.values), eps)
+        for grid, product in ((grid, product) for grid in grids for product in _PRODUCTS):
 
             def test(probe: Probe, grid: _Grid = grid, product: np.dtype[Any] = product) -> float:
                 number = np.rint(doubles(evidence.a.at(probe.points)) / grid.scale)
@@ -83,12 +84,6 @@ def _shown(number: float) -> str:
 def _eps(dtype: np.dtype[Any]) -> float:
     """By how much, as a part of it, a type of floats has a number that follows on a power of two; 0 for others."""
     return float(ml_dtypes.finfo(dtype).eps) if is_float(dtype) else 0.0  # type: ignore[no-untyped-call]
-
-
-def _choices(values: Doubles, eps: float) -> Iterator[tuple[_Grid, np.dtype[Any]]]:
-    for grid in _grids(values, eps):
-        for product in _PRODUCTS:
-            yield grid, product
 
 
 def _grids(values: Doubles, eps: float) -> Iterator[_Grid]:

@@ -58,12 +58,13 @@ def _pairs(evidence: Evidence) -> Iterator[tuple[Box, Box]]:
         choices.append(_ranges(counts))
     for chosen in itertools.product(*choices):
         apart = [k for k, (one, other) in enumerate(chosen) if one != other]
+        if not apart:
+            continue
         # Which of both ranges belongs to which box: along the first such axis that is no choice.
-        for turned in itertools.product((False, True), repeat=max(0, len(apart) - 1)):
+        for turned in itertools.product((False, True), repeat=len(apart) - 1):
             swaps = dict(zip(apart[1:], turned, strict=True))
             pairs = [pair[::-1] if swaps.get(k) else pair for k, pair in enumerate(chosen)]
-            if apart:
-                yield tuple(one for one, _ in pairs), tuple(other for _, other in pairs)
+            yield tuple(one for one, _ in pairs), tuple(other for _, other in pairs)
 
 
 def _ranges(counts: Numbers) -> list[tuple[slice, slice]]:

@@ -53,8 +53,8 @@ def misread_layout(evidence: Evidence) -> Pattern | None:
         except (LayoutError, UnsupportedError):
             continue
         if fits and all_equal(a, read, evidence.tolerance):
-            instead = _apart(layout, b.layout)
-            sentence = f"b equals a if it is read as {instead[0]} instead of {instead[1]}"
+            one, other = _apart(layout, b.layout)
+            sentence = f"b equals a if it is read as {one} instead of {other}"
             return Pattern("layout", str(layout), 1.0, sentence)
     return None
 

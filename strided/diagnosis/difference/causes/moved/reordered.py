@@ -15,16 +15,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from strided.diagnosis.difference.causes.all_elements import OF_SAMPLE, all_equal
+from strided.diagnosis.difference.causes.all_elements import proof
 from strided.diagnosis.difference.causes.chance import is_no_chance
 from strided.diagnosis.difference.causes.derived import Reordered, has_views
-from strided.diagnosis.difference.causes.evidence import Evidence, Source
+from strided.diagnosis.difference.causes.evidence import Evidence, Source, existing
 from strided.diagnosis.difference.causes.moved.distances import FNV_PRIME, Hashes
 from strided.diagnosis.difference.causes.moved.value_numbers import numbers_at
 from strided.diagnosis.difference.operands import Points
 from strided.diagnosis.difference.places import Numbers
 from strided.diagnosis.difference.result import Pattern
-from strided.diagnosis.difference.values import Mask
 
 #: The longest dimension along which an order is looked for.
 _LONGEST = 1 << 16
@@ -41,25 +40,20 @@ def reordered(evidence: Evidence) -> Pattern | None:
             continue
         if not evidence.holds_everywhere(evidence.moved(_source(axis, order))):
             continue
-        # One in many buffers would be read again and again: the sample decides.
-        is_compared = has_views(evidence.a)
-        if is_compared and not all_equal(Reordered(evidence.a, axis, order), evidence.b, evidence.tolerance):
+        # One in many buffers would be read again and again.
+        view = Reordered(evidence.a, axis, order) if has_views(evidence.a) else None
+        if (end := proof(view, evidence.b, evidence.tolerance)) is None:
             continue
         said = _described(order)
         units = f"blocks of {said.block:,} indices" if said.block > 1 else "indices"
         within = f" in each {said.period:,} indices" if said.period < size else ""
-        sentence = f"b has the {units} along dimension {axis} in another order: {said.listed}{within}"
-        sentence += "" if is_compared else OF_SAMPLE
+        sentence = f"b has the {units} along dimension {axis} in another order: {said.listed}{within}{end}"
         return Pattern("order", f"{said.listed} along {axis}", 1.0, sentence)
     return None
 
 
 def _source(axis: int, order: Numbers) -> Source:
-    def source(points: Points) -> tuple[Points, Mask]:
-        moved = order[points[axis]]
-        return (*points[:axis], moved, *points[axis + 1 :]), np.ones(moved.shape, bool)
-
-    return source
+    return existing(lambda points: (*points[:axis], order[points[axis]], *points[axis + 1 :]))
 
 
 def _order_along(evidence: Evidence, axis: int) -> Numbers | None:

@@ -6,20 +6,16 @@ import itertools
 import math
 from collections.abc import Iterator
 
-import numpy as np
-
-from strided.diagnosis.difference.causes.all_elements import MOST_DIMENSIONS, OF_SAMPLE, all_equal
+from strided.diagnosis.difference.causes.all_elements import MOST_DIMENSIONS, proof
 from strided.diagnosis.difference.causes.chance import is_no_chance
 from strided.diagnosis.difference.causes.derived import view_of
-from strided.diagnosis.difference.causes.evidence import Evidence, Source
-from strided.diagnosis.difference.operands import Points
+from strided.diagnosis.difference.causes.evidence import Evidence, Source, existing
 from strided.diagnosis.difference.result import Pattern
-from strided.diagnosis.difference.values import Mask
 
 
 def reversed_axes(evidence: Evidence) -> Pattern | None:
     """The fewest dimensions that are reversed."""
-    a, b, shape = evidence.a, evidence.b, evidence.shape
+    shape = evidence.shape
     choices = list(_choices(shape))
     if evidence.tally.negated == evidence.tally.count:  # as a symmetric ramp is, too
         return None
@@ -28,14 +24,13 @@ def reversed_axes(evidence: Evidence) -> Pattern | None:
     for axes in choices:
         if not evidence.holds_everywhere(evidence.moved(_reversal(shape, axes))):
             continue
-        view = view_of(a, tuple(slice(None, None, -1 if k in axes else 1) for k in range(len(shape))))
-        if view is None or all_equal(view, b, evidence.tolerance):  # of one in many buffers the sample decides
+        view = view_of(evidence.a, tuple(slice(None, None, -1 if k in axes else 1) for k in range(len(shape))))
+        if (end := proof(view, evidence.b, evidence.tolerance)) is not None:
             *others, last = map(str, axes)
             names = f"dimensions {', '.join(others)} and {last}" if others else f"dimension {last}"
             along = f" along {names}" if len(shape) > 1 else ""
             where = f"reversed along {', '.join(map(str, axes))}"
-            sample = OF_SAMPLE if view is None else ""
-            return Pattern("order", where, 1.0, f"b is a with the indices{along} in reverse order{sample}")
+            return Pattern("order", where, 1.0, f"b is a with the indices{along} in reverse order{end}")
     return None
 
 
@@ -48,8 +43,4 @@ def _choices(shape: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
 
 
 def _reversal(shape: tuple[int, ...], axes: tuple[int, ...]) -> Source:
-    def source(points: Points) -> tuple[Points, Mask]:
-        moved = tuple(shape[k] - 1 - i if k in axes else i for k, i in enumerate(points))
-        return moved, np.ones(points[0].shape, bool)
-
-    return source
+    return existing(lambda points: tuple(shape[k] - 1 - i if k in axes else i for k, i in enumerate(points)))

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from strided.diagnosis.difference.causes.evidence import Evidence, Source, most_explained, readable
+from strided.diagnosis.difference.causes.evidence import Evidence, Source, existing, most_explained, readable
 from strided.diagnosis.difference.causes.moved.distances import likeliest_steps, numbers, window
 from strided.diagnosis.difference.causes.moved.slots import Memory, at_slots, from_slots, memories, slots_of
 from strided.diagnosis.difference.operands import Points
@@ -60,12 +60,11 @@ def _along(evidence: Evidence, axis: int) -> Iterator[_Movement]:
     n = evidence.shape[axis]
     for step in _steps_along(evidence, axis):
 
-        def source(points: Points, step: int = step) -> tuple[Points, Mask]:
-            moved = (points[axis] - step) % n
-            return (*points[:axis], moved, *points[axis + 1 :]), np.ones(moved.shape, bool)
+        def origin(points: Points, step: int = step) -> Points:
+            return (*points[:axis], (points[axis] - step) % n, *points[axis + 1 :])
 
         dimension = f" along dimension {axis}" if len(evidence.shape) > 1 else ""
-        yield _Movement(f"{step} along {axis}", counted(step, "element") + dimension, source)
+        yield _Movement(f"{step} along {axis}", counted(step, "element") + dimension, existing(origin))
 
 
 def _steps_along(evidence: Evidence, axis: int) -> Sequence[int]:
@@ -87,11 +86,10 @@ def _in_row_major_order(evidence: Evidence) -> Iterator[_Movement]:
     tally, total = evidence.tally, math.prod(evidence.shape)
     for step in _steps(evidence, [tally.points(window(int(np.median(tally.places)), total))]):
 
-        def source(points: Points, step: int = step) -> tuple[Points, Mask]:
-            moved = (np.ravel_multi_index(points, evidence.shape) - step) % total
-            return tally.points(moved), np.ones(moved.shape, bool)
+        def origin(points: Points, step: int = step) -> Points:
+            return tally.points((np.ravel_multi_index(points, evidence.shape) - step) % total)
 
-        yield _Movement(f"{step}", f"{counted(step, 'element')} in row-major order", source)
+        yield _Movement(f"{step}", f"{counted(step, 'element')} in row-major order", existing(origin))
 
 
 def _in_memory(evidence: Evidence, memory: Memory) -> Iterator[_Movement]:

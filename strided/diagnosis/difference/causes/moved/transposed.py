@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import itertools
 
-import numpy as np
-
-from strided.diagnosis.difference.causes.all_elements import MOST_DIMENSIONS, OF_SAMPLE, all_equal
+from strided.diagnosis.difference.causes.all_elements import MOST_DIMENSIONS, proof
 from strided.diagnosis.difference.causes.derived import transpose_of
-from strided.diagnosis.difference.causes.evidence import Evidence, Source
-from strided.diagnosis.difference.operands import Points
+from strided.diagnosis.difference.causes.evidence import Evidence, Source, existing
 from strided.diagnosis.difference.result import Pattern
-from strided.diagnosis.difference.values import Mask
 
 
 def transposed(evidence: Evidence) -> Pattern | None:
@@ -22,21 +18,15 @@ def transposed(evidence: Evidence) -> Pattern | None:
     for axes in itertools.permutations(range(len(shape))):
         if tuple(shape[k] for k in axes) != shape or axes == tuple(range(len(axes))):
             continue
-        test = evidence.moved(_transposition(axes))
-        if not evidence.holds_everywhere(test):
+        if not evidence.holds_everywhere(evidence.moved(_transposition(axes))):
             continue
-        view = transpose_of(evidence.a, axes)
-        if view is None or all_equal(view, evidence.b, evidence.tolerance):  # arrays without views: the sample decides
+        if (end := proof(transpose_of(evidence.a, axes), evidence.b, evidence.tolerance)) is not None:
             order = ", ".join(map(str, axes))
-            sample = OF_SAMPLE if view is None else ""
-            return Pattern("transpose", order, 1.0, f"b equals a transposed: a.transpose({order}){sample}")
+            return Pattern("transpose", order, 1.0, f"b equals a transposed: a.transpose({order}){end}")
     return None
 
 
 def _transposition(axes: tuple[int, ...]) -> Source:
     back = tuple(axes.index(k) for k in range(len(axes)))
 
-    def source(points: Points) -> tuple[Points, Mask]:
-        return tuple(points[k] for k in back), np.ones(points[0].shape, bool)
-
-    return source
+    return existing(lambda points: tuple(points[k] for k in back))
