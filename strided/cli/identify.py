@@ -109,7 +109,7 @@ def _buffer(name: str, offset: int, reading: Reading) -> tuple[Any, str | None]:
         file = expanded(given, label, reading.stack.enter_context(scratch_file()))
         found = None if offset else _array_in(file, label, reading.stack)
         if found is None:
-            return (name if file is given and name != STANDARD else bytes_of(file)), None
+            return (name if file is given and name != STANDARD else bytes_of(file, label)), None
         array = found.mapped()
     return array.buffer, str(array.xla_shape)
 

@@ -21,7 +21,7 @@ from strided.arrays.layout_array import LayoutArray
 from strided.cli import options
 from strided.errors import BufferSizeError, DumpError, StridedError, UnsupportedError
 from strided.files.magic import HEAD_BYTES, NPY_MAGIC, Format, format_of
-from strided.files.regular import is_seekable, refuse_irregular
+from strided.files.regular import is_seekable, naming_in_read_errors, refuse_irregular
 from strided.io import file_array
 from strided.io.containers import chosen, ending_of, is_container, name_of, open_container, split_name
 from strided.io.zarr_store import ZarrArray, ZarrStore, is_zarr
@@ -177,7 +177,7 @@ class Reading:
             return self._raw(file, label, shape, otherwise)
         if shape is None:
             refuse_empty(path)
-        origin = bytes_of(file) if path == STANDARD else Path(path)
+        origin = bytes_of(file, label) if path == STANDARD else Path(path)
         kind = self.kind or _kind_of_dump(file, origin)
         if kind == "allocations":
             raise click.UsageError(
@@ -310,9 +310,10 @@ def is_npy(file: BinaryIO) -> bool:
     return file.read(len(NPY_MAGIC)) == NPY_MAGIC
 
 
-def bytes_of(file: BinaryIO) -> Any:
-    """All bytes of a file, mapped."""
-    return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if file.seek(0, os.SEEK_END) else b""
+def bytes_of(file: BinaryIO, label: str) -> Any:
+    """All bytes of a file, mapped; errors call it by this label."""
+    with naming_in_read_errors(label):
+        return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if file.seek(0, os.SEEK_END) else b""
 
 
 def named_arrays(content: Any) -> RunArrays:

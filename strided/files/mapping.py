@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from strided.errors import BufferSizeError
-from strided.files.regular import open_regular
+from strided.files.regular import naming_in_read_errors, open_regular
 from strided.runtime.aliases import Bytes
 
 
@@ -119,7 +119,8 @@ def map_file(path: str | os.PathLike[str], mode: str, offset: int, length: int |
         if length == 0:
             return MappedFile(name, mode, offset, 0, np.empty(0, np.uint8), None, inode)
         start = offset // mmap.ALLOCATIONGRANULARITY * mmap.ALLOCATIONGRANULARITY
-        mapping = mmap.mmap(file.fileno(), offset - start + length, access=access[mode], offset=start)
+        with naming_in_read_errors(path):
+            mapping = mmap.mmap(file.fileno(), offset - start + length, access=access[mode], offset=start)
     content = np.frombuffer(mapping, np.uint8)[offset - start :]
     return MappedFile(name, mode, offset, length, content, mapping, inode)
 

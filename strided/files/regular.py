@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import io
 import os
 import stat
 import threading
+from collections.abc import Iterator
 from typing import BinaryIO
 
 import numpy as np
@@ -55,6 +57,20 @@ def shorten_name(error: OSError) -> None:
     """Name the beginning and the end alone of what is too long for a path: a text, passed for one."""
     if isinstance(error.filename, str) and len(error.filename) > _LONGEST:
         error.filename = visible(error.filename, _SHOWN)
+
+
+@contextlib.contextmanager
+def naming_in_read_errors(path: str | os.PathLike[str]) -> Iterator[None]:
+    """An OSError raised within this names the file.
+
+    Those of `mmap` and `numpy.fromfile`, which duplicate its descriptor, name none where too many files are open.
+    """
+    try:
+        yield
+    except OSError as error:
+        if error.errno is None or error.filename is not None:
+            raise
+        raise OSError(error.errno, error.strerror, os.fsdecode(path)) from None
 
 
 def refuse_irregular(descriptor: int, path: str | os.PathLike[str]) -> None:

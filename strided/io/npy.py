@@ -25,7 +25,7 @@ import numpy.typing as npt
 from strided.errors import DumpError, LayoutError, UnsupportedError
 from strided.escape import visible
 from strided.files.magic import NPY_MAGIC
-from strided.files.regular import open_regular
+from strided.files.regular import naming_in_read_errors, open_regular
 from strided.layout import Layout, Shape
 from strided.layout.element_types import ELEMENT_TYPES, ElementType, is_builtin, known_element_type
 from strided.layout.element_types import element_type as element_type_named
@@ -127,8 +127,9 @@ def _values(
     """The values behind a header, as `numpy.load` gives them, which would read the header again."""
     dimensions, order = header.dimensions, header.order
     if mmap_mode is not None:
-        return np.memmap(path, header.dtype, mmap_mode, header.offset, dimensions, order)
-    with open_regular(path) as file:
+        with naming_in_read_errors(path):
+            return np.memmap(path, header.dtype, mmap_mode, header.offset, dimensions, order)
+    with open_regular(path) as file, naming_in_read_errors(path):
         file.seek(header.offset)
         return np.fromfile(file, header.dtype, math.prod(dimensions)).reshape(dimensions, order=order)
 

@@ -11,7 +11,7 @@ import pytest
 
 from strided import inspect
 from strided.demo import SHAPE
-from tests.commands import TEXT, Run, in_process_of_its_own
+from tests.commands import TEXT, Run, in_process_of_its_own, refuse_to_map
 
 
 @pytest.mark.parametrize(
@@ -130,6 +130,20 @@ def test_a_full_disk_leaves_what_was_there(dump: Path, tmp_path: Path) -> None:
     assert done.stderr.count("\n") == 1
     assert target.read_bytes() == b"as it was"
     assert sorted(p.name for p in tmp_path.iterdir()) == ["dump.bin", "out.npy"]
+
+
+@pytest.mark.parametrize("arguments", [("diff", "DUMP", SHAPE, "DUMP"), ("identify", "-")])
+def test_what_cannot_be_mapped_is_named(
+    run: Run, dump: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...]
+) -> None:
+    """As where too many files are open: the system's error names none."""
+    refuse_to_map(monkeypatch)
+    with dump.open(encoding="latin-1") as piped:
+        monkeypatch.setattr("sys.stdin", piped)
+        done = run(*(dump if each == "DUMP" else each for each in arguments))
+    label = "standard input" if "-" in arguments else dump
+    expected = f"strided: {label}: {os.strerror(errno.EMFILE)}\n"
+    assert done == (2, "", expected)
 
 
 @pytest.mark.skipif(os.name == "nt", reason="names are others there")

@@ -11,7 +11,7 @@ from strided.arrays.layout_array import LayoutArray
 from strided.errors import naming_in_size_errors
 from strided.escape import visible
 from strided.files.atomic import COPY_BYTES, refuse_existing, refuse_same, replaced
-from strided.files.regular import open_regular
+from strided.files.regular import naming_in_read_errors, open_regular
 from strided.layout import Shape
 
 
@@ -47,12 +47,13 @@ def scrub_file(
             copy.flush()
             size = copy.tell()
             with naming_in_size_errors(visible(os.fsdecode(source))):
-                _fill_padding(copy, size, shape, offset=offset, bitorder=bitorder, allow_excess=allow_excess)
+                _fill_padding(copy, target, size, shape, offset=offset, bitorder=bitorder, allow_excess=allow_excess)
             return size
 
 
-def _fill_padding(copy: BinaryIO, size: int, shape: Shape, **options: Any) -> None:
+def _fill_padding(copy: BinaryIO, target: str | os.PathLike[str], size: int, shape: Shape, **options: Any) -> None:
     """Write zeros into the padding of the array in a file."""
     # It must not be mapped when it gets its name, because of Windows.
-    memory = mmap.mmap(copy.fileno(), size) if size else bytearray()
+    with naming_in_read_errors(target):
+        memory = mmap.mmap(copy.fileno(), size) if size else bytearray()
     LayoutArray(memory, shape, **options).fill_padding()
