@@ -138,12 +138,27 @@ def test_bytes_count_padding_and_shares_are_of_all_bytes():
     assert copy.share == copy.bytes / found.program_bytes
 
 
+def test_a_cure_follows_dimensions_of_one_index_that_a_reshape_moves():
+    text = """y = f32[128,1,256]{2,0,1:T(8,128)} reshape(one) c = f32[128,1,256]{0,2,1:T(8,128)} copy(y)
+        ROOT r = f32[128,1,256]{0,2,1:T(8,128)} negate(c)"""
+    copy = only(copies_in(f"one = f32[1,128,256]{{2,1,0:T(8,128)}} parameter(1) {text}"))
+    assert copy.cure is not None
+    assert str(copy.cure.shape) == "f32[1,128,256]{1,2,0:T(8,128)}"
+
+
 # ---- how often -------------------------------------------------------------------------------------------------------
 
 STATE = f"(s32[], {ROW}, s32[])"
 
 
-def looped(condition: str, step: str, start: str = "0", more: str = "", before: str = "") -> LayoutCopy:
+def looped(
+    condition: str,
+    step: str,
+    start: str = "0",
+    more: str = "",
+    before: str = "",
+    calls: str = "condition=test, body=body",
+) -> LayoutCopy:
     """The copy in the body of a loop whose counter is `i`."""
     body = f"""body {{ s = {STATE} parameter(0) i = s32[] get-tuple-element(s), index=0
         v = {ROW} get-tuple-element(s), index=1 k = s32[] get-tuple-element(s), index=2
@@ -152,7 +167,7 @@ def looped(condition: str, step: str, start: str = "0", more: str = "", before: 
     test = f"""test {{ s = {STATE} parameter(0) i = s32[] get-tuple-element(s), index=0
         k = s32[] get-tuple-element(s), index=2 n = s32[] constant(12) {condition} }}"""
     entry = f"""i = s32[] constant({start}) k = s32[] constant(7) {before} t = {STATE} tuple(i, x, k)
-        w = {STATE} while(t), condition=test, body=body{more} ROOT g = {ROW} get-tuple-element(w), index=1"""
+        w = {STATE} while(t), {calls}{more} ROOT g = {ROW} get-tuple-element(w), index=1"""
     return next(copy for copy in copies_in(entry, body, test) if copy.instruction.name == "c")
 
 
@@ -197,6 +212,28 @@ def test_a_loop_that_never_runs_moves_nothing(condition, step, start, more):
     copy = looped(condition, step, start, more)
     assert (copy.times, copy.times_known, copy.total_bytes, copy.share) == (0, True, 0, 0)
     assert str(copy).startswith(f"c: 0 bytes, 0 times {BYTES:,}\n")
+
+
+def test_a_body_may_be_named_before_its_condition():
+    step, condition = "next = s32[] add(i, one)", "ROOT r = pred[] compare(i, n), direction=LT"
+    assert looped(condition, step, calls="body=%body, condition=%test").times == 12
+
+
+def test_a_loop_that_tests_another_number_than_its_counter_is_not_counted():
+    body = f"""body {{ i = s32[] parameter(0) v = {ROW} broadcast(i), dimensions={{}} c = {COLUMN} copy(v)
+        one = s32[] constant(1) ROOT next = s32[] add(i, one) }}"""
+    test = """test {{ i = s32[] parameter(0) ten = s32[] constant(10) n = s32[] constant(20) j = s32[] add(i, ten)
+        ROOT r = pred[] compare({}, n), direction=LT }}"""
+    entry = "i = s32[] constant(0) ROOT w = s32[] while(i), condition=test, body=body"
+    for tested, times in (("i", (20, True)), ("j", (1, False))):
+        copy = only(copies_in(entry, body, test.format(tested)))
+        assert (copy.times, copy.times_known) == times
+
+
+def test_a_computation_that_nothing_calls_counts_once_and_as_unknown():
+    unused = f"unused {{ p = {ROW} parameter(0) ROOT c = {COLUMN} copy(p) }}"
+    copy = only(copies_in(f"ROOT r = {ROW} negate(x)", unused))
+    assert (copy.times, copy.times_known) == (1, False)
 
 
 def test_a_test_for_equality_passes_once():

@@ -141,7 +141,7 @@ class Instruction(ABC):
 
     @property
     def called_computations(self) -> tuple[Computation, ...]:
-        """The computations that it calls (a fusion's body, the branches of a conditional), in the order of the text.
+        """The computations that it calls, in the order in which XLA prints them: a fusion's body, branches.
 
         Raises
         ------

@@ -55,13 +55,9 @@ class Loop(NamedTuple):
 
 
 def loop_of(instruction: Instruction) -> Loop | None:
-    """Condition and body of a ``while``. The condition is what gives one truth value."""
+    """Condition and body of a ``while``, which XLA prints in this order."""
     callees = callees_of(instruction)
-    if len(callees) != 2:
-        return None
-    named = instruction.attributes.get("body", "").removeprefix("%")
-    body = callees[0] if callees[0].name == named else callees[1]
-    return Loop(callees[1] if body is callees[0] else callees[0], body)
+    return Loop(*callees) if len(callees) == 2 else None
 
 
 class Dataflow:
