@@ -270,11 +270,11 @@ class AddressMap:
             self.upper_bound,
         )
 
-    def with_axis(self, axis: int, size: int = 1) -> AddressMap:
-        """The view with one more axis before `axis`, along which nothing changes."""
+    def with_axis(self, axis: int) -> AddressMap:
+        """The view with one more axis of one entry before `axis`."""
         order: list[int | None] = [*range(axis), None, *range(axis, self.ndim)]
         return AddressMap(
-            (*self.shape[:axis], size, *self.shape[axis:]),
+            (*self.shape[:axis], 1, *self.shape[axis:]),
             self.base,
             (*self.axes[:axis], (), *self.axes[axis:]),
             tuple(c.with_steps(order) for c in self.irregular),

@@ -215,15 +215,12 @@ def _cut(digits: list[Digit], sizes: list[int]) -> list[tuple[Digit, ...]] | Non
         weight = 1
         while weight < n:
             size, stride = left.pop(0)
-            if weight * size > n and left:
-                if n % weight or size % (n // weight):
-                    return None
-            elif weight * size > n and n % weight:
-                return None
             if weight * size > n:
+                if n % weight or (left and size % (n // weight)):
+                    return None
                 left.insert(0, (-(-size * weight // n), stride * (n // weight)))
                 size = n // weight
-            elif n % (weight * size) and left:
+            elif left and n % (weight * size):
                 return None
             piece.append(Digit(weight, size, stride))
             weight *= size

@@ -148,7 +148,7 @@ def _converted_together(arrays: list[ArrayBase]) -> Iterator[tuple[ArrayBase, Ar
     if len(together) > 1:
         first, form = together[0]
         spans = [_hull([found.dimensions[d] for _, found in together]) for d in range(len(form.dimensions))]
-        if math.prod(n for _, _, n in spans) <= sum(array.size for array, _ in together):
+        if math.prod(span.size for span in spans) <= sum(array.size for array, _ in together):
             # In the first view's order of axes, so that it is contiguous.
             axes = [d for d in form.axes if d is not None]
             axes += [d for d in range(len(spans)) if d not in axes]
@@ -163,21 +163,21 @@ def _converted_together(arrays: list[ArrayBase]) -> Iterator[tuple[ArrayBase, Ar
         yield array, array.to_numpy()
 
 
-def _hull(progressions: Sequence[IndexRange]) -> tuple[int, int, int]:
-    """Start, step and size of the smallest progression that contains all of these."""
-    ends = [at for p in progressions for at in (p.start, p.start + p.step * (p.size - 1))]
+def _hull(ranges: Sequence[IndexRange]) -> IndexRange:
+    """The smallest range that contains all of these."""
+    ends = [at for r in ranges for at in (r.start, r.start + r.step * (r.size - 1))]
     low, high = min(ends), max(ends)
-    step = math.gcd(*(at - low for at in ends), *(p.step for p in progressions if p.size > 1)) or 1
-    return low, step, (high - low) // step + 1
+    step = math.gcd(*(at - low for at in ends), *(r.step for r in ranges if r.size > 1)) or 1
+    return IndexRange(low, step, (high - low) // step + 1)
 
 
-def _seen(values: Array, spans: list[tuple[int, int, int]], view: IndexRanges, shape: tuple[int, ...]) -> Array:
+def _seen(values: Array, spans: Sequence[IndexRange], view: IndexRanges, shape: tuple[int, ...]) -> Array:
     """The same view of `values`, which were read at the indices `spans`."""
-    offset, strides = 0, []
-    for (start, _, _), (low, step, _), stride in zip(view.dimensions, spans, values.strides, strict=True):
-        offset += (start - low) // step * stride
-    for d in view.axes:
-        strides.append(0 if d is None else view.dimensions[d].step // spans[d][1] * values.strides[d])
+    offset = sum(
+        (r.start - span.start) // span.step * stride
+        for r, span, stride in zip(view.dimensions, spans, values.strides, strict=True)
+    )
+    strides = [0 if d is None else view.dimensions[d].step // spans[d].step * values.strides[d] for d in view.axes]
     # `as_strided` does not know the types of ml_dtypes.
     return np.ndarray(shape, values.dtype, values.ravel("K").view(np.uint8), offset, strides)
 

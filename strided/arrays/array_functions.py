@@ -51,20 +51,22 @@ def call(function: Function, types: tuple[type, ...], args: tuple[Any, ...], kwa
 
 def _converted(function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """The function called with converted arrays; what it writes to one goes back to the buffer."""
-    if function in INPLACE_FUNCTIONS:
-        first, rest, options = _first(function, args, kwargs)
-        if isinstance(first, ArrayBase) and not first.flags.writeable:
-            return function(first.stand_in(), *rest, **options)  # refused, whatever its values
+    is_inplace = function in INPLACE_FUNCTIONS
+    first, rest, options = _first(function, args, kwargs) if is_inplace else (None, (), {})
+    if isinstance(first, ArrayBase) and not first.flags.writeable:
+        return function(first.stand_in(), *rest, **options)  # refused, whatever its values
     out = _out(function, args, kwargs)
     if _is_read_only(out):
         # Refused, whatever the values: nothing need be converted for it.
         function(*with_each(args, ArrayBase.stand_in), **with_each(kwargs, ArrayBase.stand_in))
-    writes = function in INPLACE_FUNCTIONS or out is not None
+    writes = is_inplace or out is not None
     calls_back = any(map(_is_function, (*args, *kwargs.values())))
-    # What a callback wrote to a copy would be lost, so it gets read-only ones.
-    in_part = function in INPLACE_FUNCTIONS or function is np.nan_to_num
     operands = Arguments(
-        args, kwargs, may_write=lambda x: writes or not calls_back or x.is_strided, in_part=in_part and out is None
+        args,
+        kwargs,
+        # What a callback wrote to a copy would be lost, so it gets read-only ones.
+        may_write=lambda x: writes or not calls_back or x.is_strided,
+        in_part=out is None and (is_inplace or function is np.nan_to_num),
     )
     given, named = operands.to_ndarray(args), operands.to_ndarray(kwargs)
     if writes or calls_back:
@@ -74,15 +76,14 @@ def _converted(function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]
     except BaseException:
         operands.mark_dirty()
         # What was written before an error stays, as in NumPy.
-        given = _first(function, args, kwargs)[0] if function in INPLACE_FUNCTIONS else None
-        operands.write_back(*filter(is_writeable, (given, out)))
+        operands.write_back(*filter(is_writeable, (first, out)))
         raise
     operands.mark_dirty(result)
     returned = operands.from_ndarray(result)
-    written = [*(out if isinstance(out, tuple) else [out])]
+    written = [first, *(out if isinstance(out, tuple) else [out])]
     if returned is not result:
         written.append(returned)  # perhaps an `out` given by position, to a function whose signature is not known
-    if function in INPLACE_FUNCTIONS or (function is np.nan_to_num and False in (*args[1:2], kwargs.get("copy"))):
+    if function is np.nan_to_num and False in (*args[1:2], kwargs.get("copy")):
         written.append(_first(function, args, kwargs)[0])
     operands.write_back(*filter(is_writeable, written))
     operands.protect(returned)
@@ -147,7 +148,7 @@ def _at_least(function: Function) -> Function:
     one = _rearranging(function)
 
     def own(x: Any, *rest: Any) -> Any:
-        return tuple(map(function, (x, *rest))) if rest else one(x) if isinstance(x, ArrayBase) else NotImplemented
+        return tuple(map(function, (x, *rest))) if rest else one(x)
 
     return own
 
@@ -258,12 +259,10 @@ def _comparing(function: Function) -> Function:
             return NotImplemented
         if not all(isinstance(x, ArrayBase) or deferral.is_ndarray(x) for x in (a, b)) or a.shape != b.shape:
             return NotImplemented
-        read = [blocks.Reader(x) if isinstance(x, ArrayBase) else None for x in (a, b)]
-        plain = [None if isinstance(x, ArrayBase) else np.asarray(x) for x in (a, b)]
+        readers = [blocks.reader_of(x, a.shape) for x in (a, b)]
         leader = a if isinstance(a, ArrayBase) else b
-        for box in blocks.boxes(blocks.tile_cuts(leader.address_map, max(1, blocks.BLOCK_BYTES // leader.itemsize))):
-            parts = [p[box] if r is None else r(box) for r, p in zip(read, plain, strict=True)]  # type: ignore[index]
-            if not function(*parts, *rest, **named):
+        for box in blocks.tile_boxes(leader.address_map, leader.itemsize):
+            if not function(*(read(box) for read in readers), *rest, **named):
                 return False
         return True
 

@@ -130,6 +130,11 @@ def tile_cuts(
     return found
 
 
+def tile_boxes(map_: AddressMap, itemsize: int, *, whole_tiles: bool = False) -> Iterator[Box]:
+    """Blocks of about `BLOCK_BYTES`, of elements of `itemsize` bytes; otherwise as `tile_cuts`."""
+    return boxes(tile_cuts(map_, max(1, BLOCK_BYTES // itemsize), whole_tiles=whole_tiles))
+
+
 def part(array: ArrayBase, box: Box) -> Any:
     """The view of a block."""
     map_ = array._map

@@ -108,7 +108,7 @@ def encode(
         raise ValueError("out overlaps the values that are to be laid out: write to other memory, or copy them first")
     memory.begin_writing()
     if scalar is not None:
-        padding.fill_padding(memory.buffer, spec, memory.bits, bitorder, scalar)
+        padding.fill_padding(memory, scalar)
     elif fill is None and spec.padding_maps == () and spec.slots * memory.bits % 8:
         memory.buffer[-1] = 0  # its last bits belong to no slot
     transfer.copy(source, target)

@@ -117,7 +117,7 @@ class Flat:
                 return found
         places = self._places(key)
         if isinstance(places, int):
-            return array[tuple(int(i) for i in np.unravel_index(places, array.shape))]
+            return array[self._index_of(places)]
         if isinstance(places, IndexRange):
             return self._at_range(places)
         if places.dtype == np.bool_:
@@ -153,7 +153,7 @@ class Flat:
             raise
         if isinstance(places, int):
             try:
-                array[tuple(int(i) for i in np.unravel_index(places, array.shape))] = value
+                array[self._index_of(places)] = value
             except Exception:
                 self._judge(places, value)  # NumPy's message is another one here
                 raise
@@ -223,8 +223,8 @@ class Flat:
         assert isinstance(item, (int, IndexRange, np.ndarray))
         return item
 
-    def _index_of(self, places: npt.NDArray[np.intp]) -> tuple[npt.NDArray[np.intp], ...]:
-        """The index arrays of flat indices, one for each axis. (NumPy unravels no arrays for a shape without axes.)"""
+    def _index_of(self, places: Any) -> tuple[Any, ...]:
+        """The index of a flat index, or of arrays of them. (NumPy unravels no arrays for a shape without axes.)"""
         return np.unravel_index(places, self._array.shape) if self._array.ndim else ()
 
     def _refuse(self, key: Any, error: Exception) -> NoReturn:

@@ -43,8 +43,13 @@ def representation(a: ArrayBase) -> str:
     shown += np.array2string(values, threshold=threshold, separator=", ", prefix=prefix) if a.size else "[]"
     if not a.size and a.shape != (0,):
         shown += f", shape={a.shape}"
-    about = f"dtype={a.dtype.name}, {'view of ' if a.is_view else ''}{a.spec})"
+    about = f"dtype={a.dtype.name}, {_origin(a)})"
     return f"{shown},\n{' ' * len(prefix)}{about}" if a.size and needs_line(f"{shown},", about) else f"{shown}, {about}"
+
+
+def _origin(a: ArrayBase) -> str:
+    """The spec of the buffer, and whether the array is a view of it."""
+    return f"{'view of ' if a.is_view else ''}{a.spec}"
 
 
 def needs_line(text: str, more: str) -> bool:
@@ -55,7 +60,7 @@ def needs_line(text: str, more: str) -> bool:
 
 def in_line(a: ArrayBase, width: int) -> str:
     """The class and the spec of the buffer in at most `width` characters."""
-    about = f"{type(a).__name__} {'view of ' if a.is_view else ''}{a.spec}"
+    about = f"{type(a).__name__} {_origin(a)}"
     return about if len(about) <= width else about[: max(0, width - 3)] + "..."
 
 
@@ -75,4 +80,4 @@ def as_html(a: ArrayBase) -> str:
     if a.file is not None:
         rows.append(("file", f"{a.file.path} ({a.file.mode})"))
     sections = [Section("values", preformatted(text(a)), is_open=True), *layout_section(a.spec)]
-    return card(type(a).__name__, f"{'view of ' if a.is_view else ''}{a.spec}", rows, sections)
+    return card(type(a).__name__, _origin(a), rows, sections)

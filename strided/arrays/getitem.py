@@ -130,10 +130,10 @@ class Indexing(ArrayBase):
 
     def _set_masked(self, mask: npt.NDArray[np.bool_], value: Any, key: Any) -> bool:
         """Set the elements that a mask of this array's shape chooses; False if that is left to other ways."""
-        if mask.size < limits.current.loading_elements or len(shape_of(value)) > 1 or self._map.is_spread:
+        if mask.size < limits.current.loading_elements:
             return False
-        count = int(np.count_nonzero(mask))
-        if not count or shape_of(value) not in ((), (1,), (count,)):
+        count, shape = int(np.count_nonzero(mask)), shape_of(value)
+        if not count or shape not in ((), (1,), (count,)) or self._map.is_spread:
             return False
         values = self._cast(as_array(value), key, (count,))
         if values.shape == (1,):

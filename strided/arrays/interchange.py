@@ -16,7 +16,7 @@ from strided.arrays.base import Array, ArrayBase, LayoutBuffer
 from strided.arrays.buffer_spec import BufferSpec
 from strided.arrays.buffers import flat_bytes
 from strided.arrays.encode import encode, spec_for
-from strided.files.mapping import map_file
+from strided.files.mapping import MappedFile, map_file
 from strided.layout import Layout
 from strided.layout.element_types import is_builtin, known_element_type
 from strided.transfer import copy as transfer
@@ -191,13 +191,11 @@ class Interchange(ArrayBase):
 
     def _mapped_anew(self, mode: str) -> Self | None:
         """The same view of the same file through another mapping; None if the path no longer leads to the file."""
-        memory = self._memory
-        assert memory.file is not None
-        memory.file.check()
-        file = memory.file.mapped_anew(_offset_in(memory.buffer, memory.file.content), memory.buffer.size, mode)
-        if file is None:
-            return None
-        return self._with_map(self._map, replace(memory, buffer=file.content, file=file))
+        memory, file = self._memory, self._memory.file
+        assert file is not None
+        file.check()
+        anew = file.mapped_anew(_start_in_file(memory.buffer, file), memory.buffer.size, mode)
+        return None if anew is None else self._with_map(self._map, replace(memory, buffer=anew.content, file=anew))
 
     __copy__ = copy
 
@@ -212,16 +210,15 @@ class Interchange(ArrayBase):
         return array
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        memory = self._memory
-        if memory.file is not None and memory.file.is_the_file:
-            memory.file.check()
-            start = _offset_in(memory.buffer, memory.file.content)
-            seen = None if not self.is_view else (self._map, memory.dtype, memory.bits)
-            where = memory.file.path, memory.file.mode, memory.file.offset + start, memory.buffer.size
+        memory, file = self._memory, self._memory.file
+        if file is not None and file.is_the_file:
+            file.check()
+            seen = (self._map, memory.dtype, memory.bits) if self.is_view else None
+            where = file.path, file.mode, _start_in_file(memory.buffer, file), memory.buffer.size
             return _unpickled, (type(self), where, memory.spec, memory.bitorder, memory.excess, seen)
         array = self.copy() if self.is_view else self
         memory = array._memory
-        seen = None if not array.is_view else (array._map, memory.dtype, memory.bits)
+        seen = (array._map, memory.dtype, memory.bits) if array.is_view else None
         content: Any = array.region.buffer.view()
         content.flags.writeable = self.flags.writeable
         if protocol >= 5:
@@ -234,12 +231,11 @@ class Interchange(ArrayBase):
 
     def __dask_tokenize__(self) -> tuple[Any, ...]:
         partners.introduce()
-        memory = self._memory
+        memory, file = self._memory, self._memory.file
         about = type(self).__name__, str(memory.spec), str(memory.dtype), memory.bitorder, repr(self._map)
         # Writes through a mapping need not change the file's time: only a read-only mapping is identified by its file.
-        if memory.file is not None and memory.file.mode != "r+" and memory.file.is_the_file:
-            start = _offset_in(memory.buffer, memory.file.content)
-            return (*about, *memory.file.identity, memory.file.offset + start)
+        if file is not None and file.mode != "r+" and file.is_the_file:
+            return (*about, *file.identity, _start_in_file(memory.buffer, file))
         import hashlib  # only dask needs it
 
         return (*about, hashlib.blake2b(self.region.buffer.data, digest_size=20).hexdigest())
@@ -269,9 +265,9 @@ def _contiguous(ndim: int, packed_bits: int, *, is_column_major: bool) -> Layout
     return Layout(range(ndim) if is_column_major else range(ndim)[::-1], element_size_in_bits=packed_bits)
 
 
-def _offset_in(part: Array, whole: Array) -> int:
-    """Bytes from the start of an array of bytes to the start of a part of it."""
-    return address_of(part) - address_of(whole) if part.size else 0
+def _start_in_file(buffer: Array, file: MappedFile) -> int:
+    """Bytes from the start of a file to those that a buffer maps."""
+    return file.offset + (address_of(buffer) - address_of(file.content) if buffer.size else 0)
 
 
 def _unpickled(

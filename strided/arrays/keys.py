@@ -120,14 +120,10 @@ def normalise(key: Any, shape: tuple[int, ...]) -> Selection:
     rest = [slice(None)] * (len(shape) - used)
     at = len(entries) if ellipsis < 0 else ellipsis
     items: list[Item] = []
-    axis = before = 0
-    for k, entry in enumerate((*entries[:at], *rest, *entries[at:])):
-        if k == at:
-            before = len(items)
+    axis = 0
+    for entry in (*entries[:at], *rest, *entries[at:]):
         items += _bound(entry, axis, shape, key)
         axis += _axes_of(entry)
-    if at == len(entries) + len(rest):
-        before = len(items)
     is_basic = not any(isinstance(i, (np.ndarray, Flag)) for i in items)
     ndim = sum(i is None or isinstance(i, IndexRange) for i in items)
     if not is_basic:
@@ -139,7 +135,8 @@ def normalise(key: Any, shape: tuple[int, ...]) -> Selection:
         refuse(shape, key)
     is_element = ellipsis < 0 and is_basic and len(items) == len(shape) and all(type(i) is int for i in items)
     is_mask = ellipsis < 0 and len(entries) == 1 and is_mask_of(entries[0], shape)
-    return Selection(tuple(items), is_basic, copies, is_element, is_mask, before if ellipsis >= 0 else -1)
+    before = sum(max(1, _axes_of(entry)) for entry in entries[:ellipsis]) if ellipsis >= 0 else -1
+    return Selection(tuple(items), is_basic, copies, is_element, is_mask, before)
 
 
 def is_mask_of(entry: Any, shape: tuple[int, ...]) -> bool:

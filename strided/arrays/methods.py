@@ -11,6 +11,7 @@ from typing import Any, NoReturn, Self, TypeAlias
 import numpy as np
 
 from strided.arrays import blocks, reductions
+from strided.arrays.arguments import with_each
 from strided.arrays.base import Array, ArrayBase
 from strided.arrays.keys import length_of
 from strided.layout.element_types import is_builtin
@@ -30,8 +31,8 @@ def _function(function: Callable[..., Any], name: str, *unknown: str) -> Method:
             return function(self, *args, **kwargs)
         except TypeError:
             # NumPy's methods refuse wrong arguments in other words.
-            given = [x.stand_in(writeable=True) if isinstance(x, ArrayBase) else x for x in (*args, *kwargs.values())]
-            getattr(self.stand_in(), name)(*given[: len(args)], **dict(zip(kwargs, given[len(args) :], strict=True)))
+            given, named = with_each((args, kwargs), lambda array: array.stand_in(writeable=True))
+            getattr(self.stand_in(), name)(*given, **named)
             raise
 
     return _named(method, name, f"As ``numpy.{name}`` of this array.")
@@ -159,7 +160,8 @@ class Methods(ArrayBase):
 
     def resize(self, *shape: Any, refcheck: bool = True) -> None:
         """Refused unless the shape stays the same: the buffer has a fixed size."""
-        if shape in ((), (None,), self.shape, (self.shape,)):
+        wanted = shape[0] if len(shape) == 1 else shape
+        if not shape or wanted is None or np.ravel(wanted).tolist() == [*self.shape]:
             return
         raise ValueError("cannot resize this array: it does not own its data")
 
@@ -203,8 +205,7 @@ class Methods(ArrayBase):
         np.empty(0, self.dtype).astype(wanted, casting=casting)
         result = transfer.empty_aligned(self.size * wanted.itemsize).view(wanted).reshape(self.shape)
         read = blocks.Reader(self)
-        boxes = blocks.boxes(blocks.tile_cuts(self._map, blocks.BLOCK_BYTES // max(self.itemsize, wanted.itemsize)))
-        pieces = ((box,) for box in boxes)
+        pieces = ((box,) for box in blocks.tile_boxes(self._map, max(self.itemsize, wanted.itemsize)))
         blocks.run_all(lambda box: np.copyto(result[box], read(box), casting=casting), pieces)
         return result
 
@@ -268,8 +269,7 @@ class Methods(ArrayBase):
         if not reductions.streams(self) or np.ndim(value):
             return bool(np.any(self == value))
         read = blocks.Reader(self)
-        cuts = blocks.tile_cuts(self._map, blocks.BLOCK_BYTES // self.itemsize)
-        return any(bool(np.any(read(box) == value)) for box in blocks.boxes(cuts))
+        return any(bool(np.any(read(box) == value)) for box in blocks.tile_boxes(self._map, self.itemsize))
 
     def __delitem__(self, key: Any) -> NoReturn:
         raise ValueError("cannot delete array elements")

@@ -132,7 +132,7 @@ def _boxes_meet(first: ArrayBase, second: ArrayBase) -> bool | None:
 
 def _meet(first: IndexRange, second: IndexRange) -> bool:
     """Whether two arithmetic progressions share a number."""
-    a, b = (range(p[0], p[0] + p[1] * p[2], p[1]) if p[1] else range(p[0], p[0] + 1) for p in (first, second))
+    a, b = (range(p.start, p.start + (p.step * p.size or 1), p.step or 1) for p in (first, second))
     a, b = (r if r.step > 0 else r[::-1] for r in (a, b))
     common = math.gcd(a.step, b.step)
     if (b.start - a.start) % common:

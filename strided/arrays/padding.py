@@ -84,12 +84,13 @@ def _extreme(dtype: np.dtype[Any], *, highest: bool) -> Any:
     return values[best].reshape(())
 
 
-def fill_padding(buffer: npt.NDArray[np.uint8], spec: BufferSpec, bits: int, bitorder: str, value: Any) -> None:
-    """Set every slot of a buffer that holds no element to a value (a 0-d array of the spec's dtype).
+def fill_padding(memory: LayoutBuffer, value: Any) -> None:
+    """Set every slot of an array's buffer that holds no element to a value (a 0-d array of its dtype).
 
     Other slots may be set, too: their elements have yet to be written. Bits after the last packed slot become zero if
     the value is all zeros, and stay as they are if not.
     """
+    buffer, spec, bits = memory.buffer, memory.spec, memory.bits
     pattern = transfer.pattern_of(value, bits)
     maps, slot_bits = _filled(spec, bits), spec.slots * bits
     if maps is None and not pattern and slot_bits <= 8 * limits.current.shared_fill_bytes:
@@ -98,7 +99,7 @@ def fill_padding(buffer: npt.NDArray[np.uint8], spec: BufferSpec, bits: int, bit
     if slot_bits % 8 and not pattern:
         buffer[slot_bits // 8] = 0
     for map_ in (_all_slots(spec.slots),) if maps is None else maps:
-        transfer.fill(transfer.Region(buffer, map_, bits, bitorder == "little"), pattern, spare=spec.slots)
+        transfer.fill(transfer.Region(buffer, map_, bits, memory.bitorder == "little"), pattern, spare=spec.slots)
 
 
 def refill_padding(memory: LayoutBuffer, value: Any) -> None:
@@ -106,18 +107,15 @@ def refill_padding(memory: LayoutBuffer, value: Any) -> None:
 
     Bits after the last packed slot become zero if the value is all zeros.
     """
-    spec, bits, low_first = memory.spec, memory.bits, memory.bitorder == "little"
-    pattern = transfer.pattern_of(value, bits)
-    maps = spec.padding_maps
-    if maps is None:
-        region = transfer.Region(memory.buffer, spec.address_map, bits, low_first)
+    spec, region = memory.spec, memory.region
+    pattern = transfer.pattern_of(value, memory.bits)
+    if spec.padding_maps is None:
         for offsets in unused_slots(spec):
             transfer.scatter(region, offsets, np.full(offsets.shape, value))
-    for map_ in maps or ():
-        transfer.fill(transfer.Region(memory.buffer, map_, bits, low_first), pattern)
+    for map_ in spec.padding_maps or ():
+        transfer.fill(region._replace(map=map_), pattern)
     if not pattern:
-        mask = unused_bits(spec, low_first=low_first)
-        memory.buffer[-1:] &= np.uint8(0xFF ^ mask)
+        memory.buffer[-1:] &= np.uint8(0xFF ^ unused_bits(spec, low_first=region.low_first))
 
 
 def unused_bits(spec: BufferSpec, *, low_first: bool) -> int:

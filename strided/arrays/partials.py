@@ -35,23 +35,19 @@ def _count(values: Array, where: Any, axes: Axes) -> Array:
     return np.add.reduce(np.broadcast_to(where, values.shape), axis=axes, dtype=np.intp, keepdims=True)
 
 
-def _numbers(values: Array, where: Any) -> Any:
-    """A mask of the elements that are not NaN."""
+def _chosen(values: Array, where: Any, skip: bool) -> Any:
+    """The mask `where`, of elements that are not NaN if `skip`."""
+    if not skip or values.dtype.kind in "iub":
+        return where
     found = values == values
     return found if where is True else found & where
 
 
 def block_sum(values: Array, where: Any, box: Box, axes: Axes, *, work: np.dtype[Any], skip: bool) -> Partial:
     """The number of elements and their sum."""
-    if skip and values.dtype.kind not in "iub":
-        where = _numbers(values, where)
+    where = _chosen(values, where, skip)
     total = np.add.reduce(values, axis=axes, dtype=work, keepdims=True, where=where)
     return _count(values, where, axes), _wide(total)
-
-
-def merged_sums(first: Partial, second: Partial) -> Partial:
-    """The number of elements of two, and their sum."""
-    return first[0] + second[0], first[1] + second[1]
 
 
 def block_moments(values: Array, where: Any, box: Box, axes: Axes, *, work: np.dtype[Any], skip: bool) -> Partial:
@@ -59,8 +55,7 @@ def block_moments(values: Array, where: Any, box: Box, axes: Axes, *, work: np.d
 
     Means of blocks are close together; in one part, rounding would swamp their differences.
     """
-    if skip and values.dtype.kind not in "iub":
-        where = _numbers(values, where)
+    where = _chosen(values, where, skip)
     own = None if values.dtype == work else values.astype(work)
     values = values if own is None else own
     n = _count(values, where, axes)
@@ -126,5 +121,5 @@ def first_place(first: Partial, second: Partial, *, better: np.ufunc) -> Partial
 
 
 def combined(first: Partial, second: Partial, *, ufunc: np.ufunc) -> Partial:
-    """What `ufunc` makes of two."""
-    return (ufunc(first[0], second[0]),)
+    """What `ufunc` makes of two, part by part."""
+    return tuple(ufunc(x, y) for x, y in zip(first, second, strict=True))

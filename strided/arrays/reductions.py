@@ -28,7 +28,6 @@ from strided.arrays.partials import (
     combined,
     first_place,
     merged_moments,
-    merged_sums,
 )
 from strided.errors import warn
 from strided.layout.element_types import is_builtin
@@ -70,14 +69,16 @@ class ReductionCall(NamedTuple):
     initial: Any
     ddof: float
 
-    @property
-    def itemsize(self) -> int:
-        """Bytes of an element while it is added."""
-        return self.work.itemsize if wide_sums.wide(self.array.dtype) else self.array.itemsize
-
     def reduced(self, reduction: Reduction) -> Partial:
         """The partial result of the whole array."""
         return reduced(self.array, self.axes, reduction, self.where)
+
+    def added(
+        self, start: Callable[..., Partial], combine: Callable[[Partial, Partial], Partial], *, skip: bool
+    ) -> Partial:
+        """The partial result where elements are added in the type `work`, without NaN if `skip`."""
+        itemsize = self.work.itemsize if wide_sums.wide(self.array.dtype) else self.array.itemsize
+        return self.reduced(Reduction(partial(start, work=self.work, skip=skip), combine, itemsize=itemsize))
 
 
 def stream(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -184,18 +185,16 @@ def _delivered(result: Array, example: Any, out: Any) -> Any:
 
 # --- implementations --------------------------------------------------------------------------------------------------
 
+_SUMMED = partial(combined, ufunc=np.add)
+
 
 def _sum_of(call: ReductionCall, *, skip: bool = False) -> Array:
-    _, total = call.reduced(
-        Reduction(partial(block_sum, work=call.work, skip=skip), merged_sums, itemsize=call.itemsize)
-    )
+    _, total = call.added(block_sum, _SUMMED, skip=skip)
     return total if call.initial is None else np.add(np.asarray(call.initial, call.work), total)
 
 
 def _mean_of(call: ReductionCall, *, skip: bool = False) -> Array:
-    count, total = call.reduced(
-        Reduction(partial(block_sum, work=call.work, skip=skip), merged_sums, itemsize=call.itemsize)
-    )
+    count, total = call.added(block_sum, _SUMMED, skip=skip)
     if not np.all(count):
         warn("Mean of empty slice", RuntimeWarning)
     if not skip:
@@ -205,9 +204,7 @@ def _mean_of(call: ReductionCall, *, skip: bool = False) -> Array:
 
 
 def _var_of(call: ReductionCall, *, skip: bool = False) -> Array:
-    count, mean, _, squares = call.reduced(
-        Reduction(partial(block_moments, work=call.work, skip=skip), merged_moments, itemsize=call.itemsize)
-    )
+    count, mean, _, squares = call.added(block_moments, merged_moments, skip=skip)
     if np.any(lost := np.isinf(mean) & np.isnan(squares)):
         np.subtract(mean[lost], mean[lost])  # infinite elements less their mean, of which NumPy tells
     freedom = count - call.ddof
@@ -268,7 +265,7 @@ def _count_of(call: ReductionCall, *, predicate: Callable[[Array], Array] | None
             return (np.full((1,) * values.ndim, np.count_nonzero(blocks.in_memory_order(found))),)
         return (np.asarray(np.count_nonzero(found, axis=axes, keepdims=True)),)
 
-    return call.reduced(Reduction(start, partial(combined, ufunc=np.add)))[0]
+    return call.reduced(Reduction(start, _SUMMED))[0]
 
 
 #: What NumPy calls in place of these where no element can be NaN: it warns in other words, and divides by zero.

@@ -173,11 +173,11 @@ def _writing_to_inputs(
     operands = Arguments(inputs, kwargs)
     given, options = operands.to_ndarray(inputs), operands.to_ndarray(kwargs)
     operands.mark_dirty()
-    before = [np.array(x) for x in given]
+    before = [np.asarray(x).tobytes() for x in given]
     try:
         return operands.from_ndarray(getattr(ufunc, method)(*given, **options))
     finally:
-        changed = [x for x, now, old in zip(inputs, given, before, strict=True) if not _same_bytes(now, old)]
+        changed = [x for x, now, old in zip(inputs, given, before, strict=True) if np.asarray(now).tobytes() != old]
         operands.write_back(*filter(is_writeable, (*changed, *written)))
 
 
@@ -186,17 +186,13 @@ def _is_refused_write(error: Exception) -> bool:
     return isinstance(error, ValueError) and "array with iterator write flag set is read-only" in str(error)
 
 
-def _same_bytes(x: Any, y: Array) -> bool:
-    return np.asarray(x).tobytes() == y.tobytes()
-
-
 def _in_blocks(ufunc: np.ufunc, inputs: tuple[Any, ...], outs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """A universal function carried out block by block; NotImplemented if that might give another result."""
     options = {name: value for name, value in kwargs.items() if name not in ("out", "where")}
     where = kwargs.get("where", True)
     sources = [x if isinstance(x, (ArrayBase, np.ndarray, np.generic)) else np.asarray(x) for x in inputs]
     given = [x for x in outs if x is not None]
-    if not all(_is_plain(x) for x in (*inputs, *given, where)) or options.get("order", "K") not in ("K", "A", "C"):
+    if not all(_wraps_nothing(x) for x in (*inputs, *given, where)) or options.get("order", "K") not in ("K", "A", "C"):
         return NotImplemented
     if not all(isinstance(x, np.ndarray | ArrayBase) for x in given) or len({*map(id, given)}) < len(given):
         return NotImplemented
@@ -245,8 +241,7 @@ def _by_blocks(
     mask = None if where is None else _Operand(where, shape)
     largest = max((x for x in (*sources, *results) if isinstance(x, ArrayBase)), key=lambda x: x.size)
     leader = largest._with_map(largest._map.broadcast_to(shape))
-    elements = max(1, blocks.BLOCK_BYTES // max(x.dtype.itemsize for x in (*sources, *results)))
-    boxes = blocks.boxes(blocks.tile_cuts(leader._map, elements, whole_tiles=True))
+    boxes = blocks.tile_boxes(leader._map, max(x.dtype.itemsize for x in (*sources, *results)), whole_tiles=True)
     # Two threads must never write to one byte.
     alone = any(isinstance(x, ArrayBase) and x._memory.bits < 8 for x in results)
     call = _BlockedCall(ufunc, operands, mask, results, options, leader, [])
@@ -258,7 +253,7 @@ def _by_blocks(
 
 def _refuse(ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     """Raise what NumPy raises for operands that it does not take, whatever their values."""
-    given, options = (with_each(x, lambda x: x.stand_in(writeable=is_writeable(x))) for x in (inputs, kwargs))
+    given, options = with_each((inputs, kwargs), lambda x: x.stand_in(writeable=is_writeable(x)))
     ufunc(*given, **options)
 
 
@@ -440,7 +435,7 @@ class _Target:
             fancy.scatter_masked(self._part, chosen, values)
 
 
-def _is_plain(x: Any) -> bool:
+def _wraps_nothing(x: Any) -> bool:
     """Whether the class of an operand leaves it to NumPy what becomes of the result."""
     if isinstance(x, np.ndarray):
         return deferral.is_ndarray(x)

@@ -23,6 +23,7 @@ from strided.arrays.flags import Flags
 from strided.arrays.flatiter import Flat
 from strided.arrays.index_ranges import strides_in_order
 from strided.layout.element_types import known_element_type
+from strided.transfer.flat_memory import address_of
 
 
 class Views(ArrayBase):
@@ -319,10 +320,4 @@ def _moves_axes(x: Array, result: Any) -> bool:
         start += max(0, -stride) * (size - 1)
     if any(size != 1 for size in sizes.values()):
         return False
-    return not x.size or _address(result) == _address(x) + start
-
-
-def _address(x: Array) -> int:
-    """The address of the first element."""
-    address: int = x.__array_interface__["data"][0]
-    return address
+    return not x.size or address_of(result) == address_of(x) + start

@@ -54,6 +54,10 @@ def _is_short_integer(dtype: np.dtype[Any]) -> bool:
     return wide(dtype) in (_SIGNED, _UNSIGNED)
 
 
+def _are_integers(types: list[np.dtype[Any]]) -> bool:
+    return all(t.kind in "iub" or _is_short_integer(t) for t in types)
+
+
 def summed_as(dtype: np.dtype[Any]) -> np.dtype[Any]:
     """The type whose sums and means, as NumPy has them, are those of an array: int64 for the short integers.
 
@@ -168,14 +172,12 @@ def of_function(function: Function, args: tuple[Any, ...], kwargs: dict[str, Any
     if function in _PRODUCTS:
         given = _with_arrays(given)
     out, dtype = given.pop("out", None), _dtype(given.get("dtype"))
-    arrays = [x for name, value in given.items() if name not in _PLACES for x in arrays_in(value, _ARRAYS)]
-    types = [x.dtype for x in arrays]
-    if not any(wide(t) for t in (*types, *([] if dtype is None else [dtype]))):
+    types = [x.dtype for name, value in given.items() if name not in _PLACES for x in arrays_in(value, _ARRAYS)]
+    if not any(map(wide, types)) and (dtype is None or wide(dtype) is None):
         return NotImplemented
     if function in _BY_DTYPE and _is_other_type(dtype):
         return NotImplemented
-    whole = all(t.kind in "iub" or _is_short_integer(t) for t in types)
-
+    whole = _are_integers(types)
     doubles = function in _OF_TWO and whole and out is None and _are_exact_in_doubles(types)
 
     def call(of_array: Callable[[Any], Any], more: dict[str, Any]) -> Any:
@@ -197,7 +199,7 @@ def of_function(function: Function, args: tuple[Any, ...], kwargs: dict[str, Any
         values = x._values() if isinstance(x, ArrayBase) else x
         return values.astype(in_64_bits(x.dtype) if whole and not doubles else _DOUBLE)
 
-    if function is np.einsum and len(arrays) == 1 and out is None:
+    if function is np.einsum and len(types) == 1 and out is None:
         with contextlib.suppress(Exception):  # NumPy refuses to add these types
             if not call(small, {}).flags.owndata:
                 return NotImplemented  # a view adds nothing
@@ -392,7 +394,7 @@ def _product(ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -
         return NotImplemented
     operands = [_as_array(x) for x in inputs]
     types = [x.dtype for x in operands]
-    if not all(t.kind in "iub" or _is_short_integer(t) for t in types) or not all(x.ndim for x in operands):
+    if not _are_integers(types) or not all(x.ndim for x in operands):
         return NotImplemented  # also numbers, which NumPy refuses
     common = _common(types)
     values = [x._values() if isinstance(x, ArrayBase) else x for x in operands]

@@ -67,13 +67,13 @@ class MappedFile:
         if self.mode == "r" and self.mapping is not None and hasattr(mmap, "MADV_DONTNEED"):
             self.mapping.madvise(mmap.MADV_DONTNEED)
 
-    def mapped_anew(self, start: int, size: int, mode: str = "c") -> MappedFile | None:
-        """Some of the bytes, mapped again, or None if the path no longer leads to the file.
+    def mapped_anew(self, start: int, size: int, mode: str) -> MappedFile | None:
+        """Bytes of the file from `start` on, mapped again; None if the path no longer leads to it.
 
         The file must not change while the new mapping is in use.
         """
         try:
-            found = map_file(self.path, mode, self.offset + start, size)
+            found = map_file(self.path, mode, start, size)
         except (OSError, BufferSizeError):
             return None
         return found if found.inode == self.inode else None

@@ -121,7 +121,11 @@ def rows_of(shape: Shape) -> Iterator[tuple[str, str]]:
     if shape.layout is None:
         yield "elements", "none: a value of this type is not an array"
         return
-    layout, known = shape.layout, _if_any(sizes, shape)
+    layout, known, refusal = shape.layout, None, ""
+    try:
+        known = sizes(shape)
+    except StridedError as error:
+        refusal = str(error)
     bits = shape.element_bits
     unit = counted(bits // 8, "byte") if bits >= 8 else f"{counted(bits, 'bit')}, packed"
     count = " x ".join("?" if n == UNBOUNDED else f"{n:,}" for n in shape.dimensions)
@@ -135,7 +139,7 @@ def rows_of(shape: Shape) -> Iterator[tuple[str, str]]:
     if known is None:
         yield "memory", f"unknown size, in {layout.memory_space_name}"
         if UNBOUNDED not in shape.dimensions:
-            yield "caution", f"{_why_no_sizes(shape)}: no sizes, no addresses"
+            yield "caution", f"{refusal}: no sizes, no addresses"
         return
     if layout.tiles:
         yield "tiles", tiles_in_words(shape)
@@ -232,14 +236,6 @@ def _if_any(ask: Callable[..., T], *arguments: Any) -> T | None:
         return ask(*arguments)
     except StridedError:
         return None
-
-
-def _why_no_sizes(shape: Shape) -> str:
-    try:
-        sizes(shape)
-    except StridedError as error:
-        return str(error)
-    return ""
 
 
 def _or_none(size: int) -> int | None:

@@ -17,6 +17,7 @@ from strided.layout import Layout, Shape
 from strided.layout.element_types import ElementType, element_type_of_dtype, known_element_type
 from strided.layout.parser import layout_of
 from strided.runtime.missing import advising
+from strided.transfer.flat_memory import bytes_at
 
 with advising(__name__, "strided[jax]"):
     import jax
@@ -69,7 +70,9 @@ def from_jax(array: jax.Array, *, copy: bool | None = None) -> LayoutArray:
             keeper = array.__dlpack__()
         except (RuntimeError, TypeError, BufferError):
             copy = copy is None
-    memory = np.asarray(_Bytes(array.unsafe_buffer_pointer(), size, keeper)) if size else np.empty(0, np.uint8)
+    memory = np.empty(0, np.uint8)
+    if size:
+        memory = bytes_at(array.unsafe_buffer_pointer(), size, keeper, writeable=False)
     if copy:
         memory = memory.copy()
     memory.flags.writeable = False
@@ -176,14 +179,6 @@ def layout_from_jax(layout: JaxLayout | Format, dtype: Any = None) -> Layout:
         kind = element_type_of_dtype(dtype)
         bits = kind.bits if kind.bits in (2, 4) and kind.name[0] in "su" else 0
     return Layout(given.major_to_minor[::-1], given.tiling or (), element_size_in_bits=bits)
-
-
-class _Bytes:
-    """Memory at an address, as an array interface for NumPy, and the object that keeps it alive."""
-
-    def __init__(self, address: int, size: int, keeper: Any) -> None:
-        self.keeper = keeper
-        self.__array_interface__ = {"version": 3, "typestr": "|u1", "shape": (size,), "data": (address, True)}
 
 
 def _check_place(array: jax.Array) -> None:

@@ -153,9 +153,8 @@ def _counted_from_the_start(target: Any, builder: Any, i: Any, size: Any) -> Any
 def _getitem(a: Any, index: Any) -> Any:
     if not isinstance(a, LayoutArrayType):
         return None
-    count = len(index) if isinstance(index, types.BaseTuple) else 1
     each = index if isinstance(index, types.BaseTuple) else (index,)
-    if count != a.ndim or not all(isinstance(types.unliteral(t), types.Integer) for t in each):
+    if len(each) != a.ndim or not all(isinstance(types.unliteral(t), types.Integer) for t in each):
         raise errors.NumbaTypeError(
             f"compiled functions read single elements of a LayoutArray, here with {a.ndim} integers; "
             "give them a.to_numpy() for anything else"

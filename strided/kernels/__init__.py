@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import atexit
 import importlib
-import os
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -20,6 +19,7 @@ from typing import Any
 from strided.errors import StridedWarning, warn
 from strided.kernels import background
 from strided.runtime import limits
+from strided.runtime.locks import at_fork
 
 _HOMES = {
     "run_tasks": ("run_tasks",),
@@ -165,5 +165,4 @@ def _forget_compiler() -> None:
     _compiler = background.Compiler(load)
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget_compiler)
+at_fork(after_in_child=_forget_compiler)

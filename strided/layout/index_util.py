@@ -282,8 +282,7 @@ class Addressing:
         return None if over < 0 else over
 
     def _checked_offset(self, offset: Any) -> tuple[npt.NDArray[np.int64], bool]:
-        if self._array_layout.split_configs:
-            _ = self.address_map
+        refuse_split(self, self._array_layout)
         limit = self.expansion.address_elements
         offsets = np.asarray(offset)
         if offsets.dtype.kind == "O" and isinstance(offset, int):

@@ -22,6 +22,13 @@ from strided.runtime import notebook
 #: Names of the memory spaces that are public. Others differ between devices.
 MEMORY_SPACES = {0: "HBM", 1: "VMEM", 5: "host memory", 6: "unpinned host memory"}
 
+#: Fields that are one number: the least of each, and its name in messages.
+_NUMBERS = {
+    "tail_padding_alignment_in_elements": (1, "the tail padding alignment"),
+    "element_size_in_bits": (0, "the element size in bits"),
+    "dynamic_shape_metadata_prefix_bytes": (0, "the bytes of the metadata prefix"),
+}
+
 
 class PaddingValue(enum.IntEnum):
     """Fill of the padding in a legacy layout (``PaddingValue`` of XLA's releases up to 2018)."""
@@ -152,12 +159,7 @@ class Layout:
             "split_configs",
             tuple(SplitConfig(integer(d, "split_configs"), integers(i, "split_configs")) for d, i in splits),
         )
-        for name in (
-            "tail_padding_alignment_in_elements",
-            "element_size_in_bits",
-            "memory_space",
-            "dynamic_shape_metadata_prefix_bytes",
-        ):
+        for name in (*_NUMBERS, "memory_space"):
             put(self, name, integer(getattr(self, name), name))
         try:
             put(self, "padding_value", PaddingValue(self.padding_value))
@@ -176,22 +178,11 @@ class Layout:
             if not tile or any((t < 1 and t != COMBINE) or t > INT64_MAX for t in tile):
                 wanted = f"sizes of 1 or more (or '*'){beyond_int64(tile)}"
                 raise FieldError("tiles", f"a tile needs {wanted}, not ({shortened(tile)})")
-        if not 1 <= self.tail_padding_alignment_in_elements <= INT64_MAX:
-            raise FieldError(
-                "tail_padding_alignment_in_elements",
-                f"the tail padding alignment must be {bound_missed(1, self.tail_padding_alignment_in_elements)}",
-            )
-        if not 0 <= self.element_size_in_bits <= INT64_MAX:
-            raise FieldError(
-                "element_size_in_bits", f"the element size in bits must be {bound_missed(0, self.element_size_in_bits)}"
-            )
+        for name, (least, words) in _NUMBERS.items():
+            if not least <= (number := getattr(self, name)) <= INT64_MAX:
+                raise FieldError(name, f"{words} must be {bound_missed(least, number)}")
         if not -128 <= self.memory_space <= 127:
             raise FieldError("memory_space", f"XLA holds a memory space in 8 signed bits; {self.memory_space} is none")
-        if not 0 <= self.dynamic_shape_metadata_prefix_bytes <= INT64_MAX:
-            wanted = bound_missed(0, self.dynamic_shape_metadata_prefix_bytes)
-            raise FieldError(
-                "dynamic_shape_metadata_prefix_bytes", f"the bytes of the metadata prefix must be {wanted}"
-            )
         if self.padded_dimensions and len(self.padded_dimensions) != self.rank:
             raise FieldError(
                 "padded_dimensions", f"{len(self.padded_dimensions)} padded dimensions for a layout of rank {self.rank}"

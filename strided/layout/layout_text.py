@@ -16,7 +16,8 @@ XLA's parser ignores failures *inside* an attribute as long as what follows happ
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
 from strided.addressing.tiling import COMBINE
 from strided.layout import SplitConfig, Tile
@@ -24,6 +25,8 @@ from strided.layout.element_types import ELEMENT_TYPES
 from strided.layout.lexer import Lexer
 
 _LEVELS = frozenset("DCSH")
+
+_T = TypeVar("_T")
 
 
 def layout_fields(lexer: Lexer, places: dict[str, int]) -> dict[str, Any]:
@@ -42,10 +45,8 @@ def _attributes(lexer: Lexer, fields: dict[str, Any], places: dict[str, int]) ->
     """What may follow the colon, each at most once and in this order."""
     if lexer.take("D"):
         _level_types(lexer)
-    if lexer.token == "T":
-        places["tiles"] = lexer.start
-        lexer.advance()
-        fields["tiles"] = _tiles(lexer)
+    if _begins(lexer, "T", "tiles", places):
+        fields["tiles"] = _each(lexer, _tile)
     _integer_attribute(lexer, "L", "tail_padding_alignment_in_elements", fields, places)
     _sparse_type(lexer, "#", "an index type")
     _sparse_type(lexer, "*", "a pointer type")
@@ -56,10 +57,8 @@ def _attributes(lexer: Lexer, fields: dict[str, Any], places: dict[str, int]) ->
         fields["memory_space"] = wrapped = (space + 128) % 256 - 128
         words = f"XLA holds a memory space in 8 signed bits: S({space}) wraps around to S({wrapped})"
         lexer.slip(words, places["memory_space"])
-    if lexer.token == "SC":
-        places["split_configs"] = lexer.start
-        lexer.advance()
-        fields["split_configs"] = _splits(lexer)
+    if _begins(lexer, "SC", "split_configs", places):
+        fields["split_configs"] = _each(lexer, _split)
     if lexer.token == "P":
         lexer.fail("only a sparse array has a physical shape, and XLA has no sparse arrays any more", lexer.start)
     name = "dynamic_shape_metadata_prefix_bytes"
@@ -68,19 +67,22 @@ def _attributes(lexer: Lexer, fields: dict[str, Any], places: dict[str, int]) ->
         lexer.slip(f"a metadata prefix of {fields.pop(name)} bytes", places[name])
 
 
-def _integer_attribute(lexer: Lexer, letter: str, name: str, fields: dict[str, Any], places: dict[str, int]) -> None:
-    if lexer.token != letter:
-        return
+def _begins(lexer: Lexer, letters: str, name: str, places: dict[str, int]) -> bool:
+    """Whether the attribute of a field comes next: goes past its letters, and notes where it begins."""
+    if lexer.token != letters:
+        return False
     places[name] = lexer.start
     lexer.advance()
-    if not _takes(lexer, "(", f"'(' after {letter!r}"):
+    return True
+
+
+def _integer_attribute(lexer: Lexer, letter: str, name: str, fields: dict[str, Any], places: dict[str, int]) -> None:
+    if not _begins(lexer, letter, name, places) or not _takes(lexer, "(", f"'(' after {letter!r}"):
         return
-    value = lexer.integer()
-    if value is None:
-        lexer.slip(f"expected an integer in {letter}(...)")
-        return
-    fields[name] = value
-    _takes(lexer, ")", f"')' after {letter}({value}")
+    value = _integer(lexer, f"an integer in {letter}(...)")
+    if value is not None:
+        fields[name] = value
+        _takes(lexer, ")", f"')' after {letter}({value}")
 
 
 def _takes(lexer: Lexer, token: str, wanted: str) -> bool:
@@ -91,90 +93,82 @@ def _takes(lexer: Lexer, token: str, wanted: str) -> bool:
     return True
 
 
-def _is_list(lexer: Lexer, read: Callable[[], bool], end: str) -> bool:
-    """Whether a list could be read up to its closing bracket; a slip ends it."""
+def _integer(lexer: Lexer, wanted: str) -> int | None:
+    """A 64-bit integer. If something else comes next, that is a slip, and None."""
+    value = lexer.integer()
+    if value is None:
+        lexer.slip(f"expected {wanted}")
+    return value
+
+
+def _listed(lexer: Lexer, read: Callable[[], _T | None], end: str) -> tuple[list[_T], bool]:
+    """The values up to a closing bracket, and whether that was reached: a slip, or a None of `read`, ends them."""
+    values: list[_T] = []
     if lexer.token != ")":
         while True:
-            if not read():
-                return False
+            value = read()
+            if value is None:
+                return values, False
+            values.append(value)
             if not lexer.take(","):
                 break
-    return _takes(lexer, ")", end)
+    return values, _takes(lexer, ")", end)
 
 
 def _level_types(lexer: Lexer) -> None:
     """Dimension level types, which XLA reads and drops."""
 
-    def read() -> bool:
+    def level() -> str | None:
         if lexer.token not in _LEVELS:
             lexer.slip("expected a dimension level type, one of D C S H")
-            return False
-        lexer.advance()
+            return None
+        found = lexer.advance()
         lexer.take("+")
         lexer.take("~")
-        return True
+        return found
 
     if _takes(lexer, "(", "'(' after 'D'"):
-        _is_list(lexer, read, "')' after the dimension level types")
+        _listed(lexer, level, "')' after the dimension level types")
 
 
-def _tiles(lexer: Lexer) -> tuple[Tile, ...]:
-    tiles: list[Tile] = []
+def _each(lexer: Lexer, read: Callable[[Lexer], tuple[_T | None, bool]]) -> tuple[_T, ...]:
+    """Tiles or splits, one after the other, up to one that could not be read as a whole."""
+    found: list[_T] = []
     while True:
-        sizes: list[int] = []
-        whole = _tile(lexer, sizes)
-        tiles.append(Tile(sizes))
+        one, whole = read(lexer)
+        if one is not None:
+            found.append(one)
         if not whole or lexer.token != "(":
-            return tuple(tiles)
+            return tuple(found)
 
 
-def _tile(lexer: Lexer, sizes: list[int]) -> bool:
-    """Whether a whole tile could be read; its sizes, or the first of them, go into `sizes`."""
+def _tile(lexer: Lexer) -> tuple[Tile, bool]:
+    """A tile of the sizes up to a slip, and whether there was none."""
 
-    def read() -> bool:
+    def size() -> int | None:
         start = lexer.start
-        size = COMBINE if lexer.take("*") else lexer.integer()
-        if size is None:
-            lexer.slip("expected a tile size")
-            return False
-        if size == COMBINE and lexer.text[start] != "*":
+        found = COMBINE if lexer.take("*") else _integer(lexer, "a tile size")
+        if found == COMBINE and lexer.text[start] != "*":
             lexer.slip("a tile size must be 1 or more, or '*'", start)
-        sizes.append(size)
-        return True
+        return found
 
-    return _takes(lexer, "(", "'(' before a tile") and _is_list(lexer, read, "')' or ',' after a tile size")
-
-
-def _splits(lexer: Lexer) -> tuple[SplitConfig, ...]:
-    splits: list[SplitConfig] = []
-    while True:
-        indices: list[int] = []
-        dimension, whole = _split(lexer, indices)
-        if dimension is not None:
-            splits.append(SplitConfig(dimension, tuple(indices)))
-        if not whole or lexer.token != "(":
-            return tuple(splits)
+    if not _takes(lexer, "(", "'(' before a tile"):
+        return Tile(), False
+    sizes, whole = _listed(lexer, size, "')' or ',' after a tile size")
+    return Tile(sizes), whole
 
 
-def _split(lexer: Lexer, indices: list[int]) -> tuple[int | None, bool]:
-    """The dimension of a split, or None, and whether the whole split could be read."""
-
-    def read() -> bool:
-        index = lexer.integer()
-        if index is None:
-            lexer.slip("expected a split index")
-            return False
-        indices.append(index)
-        return True
-
+def _split(lexer: Lexer) -> tuple[SplitConfig | None, bool]:
+    """A split of the indices up to a slip, or None without a dimension, and whether there was no slip."""
     if not _takes(lexer, "(", "'(' before a split"):
         return None, False
-    dimension = lexer.integer()
+    dimension = _integer(lexer, "the number of the physical dimension that is split")
     if dimension is None:
-        lexer.slip("expected the number of the physical dimension that is split")
         return None, False
-    whole = _takes(lexer, ":", "':' after the dimension of a split")
-    return dimension, whole and _is_list(lexer, read, "')' or ',' after a split index")
+    if not _takes(lexer, ":", "':' after the dimension of a split"):
+        return SplitConfig(dimension, ()), False
+    indices, whole = _listed(lexer, partial(_integer, lexer, "a split index"), "')' or ',' after a split index")
+    return SplitConfig(dimension, tuple(indices)), whole
 
 
 def _sparse_type(lexer: Lexer, sign: str, what: str) -> None:

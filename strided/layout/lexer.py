@@ -131,7 +131,7 @@ class Lexer:
 
     def is_integer(self) -> bool:
         """Whether an integer comes next."""
-        return self.token[-1:].isdigit() and (self.token[0].isdigit() or self.token[0] == "-")
+        return self.token.lstrip("-").isdigit()
 
     def integer(self) -> int | None:
         """A 64-bit integer, or None, and nothing is read. From 2**63 on it wraps, as in XLA: a slip."""

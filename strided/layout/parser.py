@@ -28,6 +28,7 @@ from strided.layout.element_types import ELEMENT_TYPES, MAX_NDIM, element_types_
 from strided.layout.layout import order_in_space
 from strided.layout.layout_text import layout_fields
 from strided.layout.lexer import Lexer
+from strided.layout.tuples import unbuffered
 from strided.layout.validation import INT64_MAX, check_order
 from strided.wording import did_you_mean
 
@@ -80,7 +81,7 @@ def parse(text: str, *, strict: bool = False) -> AnyShape | Layout:
         message, position = slip
         if strict:
             raise NotationError(message, text=text, position=position)
-        _warn(message, text, position)
+        _warn(text, message, position)
     return found
 
 
@@ -164,7 +165,7 @@ def _read(text: str) -> tuple[AnyShape | Layout, tuple[str, int] | None]:
 _remembered = lru_cache(maxsize=1024)(_read)
 
 
-def _warn(message: str, text: str, position: int) -> None:
+def _warn(text: str, message: str, position: int) -> None:
     warn(f"{message}; read as XLA reads it{excerpt(text, position)}", NotationWarning)
 
 
@@ -180,7 +181,7 @@ def parse_prefix(text: str, pos: int = 0, *, lenient: bool = False) -> tuple[Any
     lexer = Lexer(text, pos)
     found = _shape(lexer)
     if lexer.slips and not lenient:
-        _warn(lexer.slips[0][0], text, lexer.slips[0][1])
+        _warn(text, *lexer.slips[0])
     return found, lexer.end
 
 
@@ -256,7 +257,7 @@ def _array(lexer: Lexer) -> Shape:
     layout: dict[str, Any] | None = None
     if lexer.token == "{":
         following = lexer.peek()
-        if following == ":" or (following and (following[0].isdigit() or (following[0] == "-" and len(following) > 1))):
+        if following == ":" or following.lstrip("-").isdigit():
             places["layout"] = lexer.start
             layout = layout_fields(lexer, places)
 
@@ -277,10 +278,9 @@ def _built(lexer: Lexer, places: dict[str, int], build: Callable[[], _T]) -> _T:
     """The value; its errors become NotationErrors that point into the text."""
     try:
         return build()
-    except FieldError as error:
-        lexer.fail(str(error), places.get(error.field, places[""]))
     except LayoutError as error:
-        lexer.fail(str(error), places[""])
+        field = error.field if isinstance(error, FieldError) else ""
+        lexer.fail(str(error), places.get(field, places[""]))
 
 
 def _sizes(lexer: Lexer) -> tuple[tuple[int, ...], tuple[bool, ...]]:
@@ -332,9 +332,7 @@ def array_shape(shape: str | AnyShape) -> Shape:
 
 def single_shape(shape: str | AnyShape) -> Shape:
     """The shape of one array of any rank; errors as for `array_shape`."""
-    parsed = any_shape(shape)
-    if isinstance(parsed, BufferShape):
-        parsed = parsed.shape
+    parsed: Shape | TupleShape = unbuffered(any_shape(shape))
     if isinstance(parsed, TupleShape):
         raise UnsupportedError(f"{parsed} is a tuple: every element has a buffer of its own, wrap them one by one")
     if parsed.layout is None:

@@ -235,8 +235,9 @@ class Shape(Addressing):
         if self.layout.split_configs:
             order, tiles = self.layout.minor_to_major, self.layout.tiles
             piece = expand(self._largest_piece, order, tiles, (), self.layout.tail_padding_alignment_in_elements)
-            return -(-piece.allocated_elements * self.element_bits // 8)
-        return -(-self.expansion.allocated_elements * self.element_bits // 8)
+        else:
+            piece = self.expansion
+        return -(-piece.allocated_elements * self.element_bits // 8)
 
     @property
     def _largest_piece(self) -> tuple[int, ...]:

@@ -17,6 +17,12 @@ Lock: TypeAlias = AbstractContextManager[Any]
 _IMPORT_SECONDS = 1
 
 
+def at_fork(**hooks: Callable[[], object]) -> None:
+    """As `os.register_at_fork`, which Windows lacks."""
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(**hooks)
+
+
 def own_lock(make: Callable[[], Lock] = threading.Lock) -> Callable[[], Lock]:
     """A function that returns the lock of this process. Meant for modules: the lock is never freed.
 
@@ -30,8 +36,7 @@ def own_lock(make: Callable[[], Lock] = threading.Lock) -> Callable[[], Lock]:
     def renew() -> None:
         held[0] = make()
 
-    if hasattr(os, "register_at_fork"):
-        os.register_at_fork(after_in_child=renew)
+    at_fork(after_in_child=renew)
     return lambda: held[0]
 
 
@@ -55,8 +60,7 @@ def hold_forks(lock: Callable[[], Lock], seconds: float) -> None:
     of logging in its hands, which that import needs.
     """
     _holding.append((lock, seconds))
-    if hasattr(os, "register_at_fork"):
-        os.register_at_fork(before=lambda: _take(lock(), seconds))
+    at_fork(before=lambda: _take(lock(), seconds))
 
 
 def _take(lock: Any, seconds: float) -> None:
@@ -104,13 +108,11 @@ def _free() -> None:
             lock.release()
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_parent=_free, after_in_child=lambda: _held.locks.clear())
+at_fork(after_in_parent=_free, after_in_child=lambda: _held.locks.clear())
 
 importing = own_lock(threading.RLock)
 """The lock that is held while a function imports a module that conversions need.
 
 In a child that was forked in the middle of an import, whoever wants the same module waits for ever.
 """
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_take_late)
+at_fork(before=_take_late)

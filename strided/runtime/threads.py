@@ -10,13 +10,12 @@ remaining pieces and is raised when those under way are done.
 from __future__ import annotations
 
 import operator
-import os
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from queue import SimpleQueue
 from typing import Any, SupportsIndex
 
-from strided.runtime.locks import importing
+from strided.runtime.locks import at_fork, importing
 
 #: Threads for work that comes back to Python for every block: more wait for the GIL, and have others wait. On 16 cores
 #: expressions and reductions took as long with 16 threads as with 8, or a third longer.
@@ -55,15 +54,13 @@ def set_num_threads(number: SupportsIndex | None) -> None:
     global _requested
     if number is not None:
         try:
-            # NumPy's too, which is an index in its older versions.
-            wanted = None if type(number).__name__ in ("bool", "bool_") else operator.index(number)
+            if type(number).__name__ in ("bool", "bool_"):  # NumPy's is an index in its older versions
+                raise TypeError
+            number = operator.index(number)
         except TypeError:
-            wanted = None
-        if wanted is None:
-            raise TypeError(f"the number of threads is an integer or None, not {type(number).__name__}")
-        if not 1 <= wanted <= _MOST:
-            raise ValueError(f"the number of threads must be at least 1 and at most {_MOST}, not {wanted}")
-        number = wanted
+            raise TypeError(f"the number of threads is an integer or None, not {type(number).__name__}") from None
+        if not 1 <= number <= _MOST:
+            raise ValueError(f"the number of threads must be at least 1 and at most {_MOST}, not {number}")
     _requested = number
 
 
@@ -130,8 +127,7 @@ def _forget_helpers() -> None:
     _jobs, _started, _lock, _available = SimpleQueue(), 0, threading.RLock(), None
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget_helpers)
+at_fork(after_in_child=_forget_helpers)
 
 
 def _nothing() -> None: ...

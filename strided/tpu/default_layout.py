@@ -20,6 +20,7 @@ import itertools
 from strided.errors import UnsupportedError
 from strided.layout import AnyShape, Layout, Tile
 from strided.layout.element_types import element_type
+from strided.layout.layout import descending
 from strided.layout.parser import array_shape
 
 #: The generations of TPUs whose layouts are known.
@@ -84,9 +85,9 @@ def default_layout(shape: str | AnyShape, generation: str = "v5e") -> Layout:
     bits = kind.storage_bits if kind.name == "pred" else kind.bits
     first = generation in _FIRST
     packed_bits = 0 if first or bits >= 8 else bits
-    descending = tuple(range(shape.rank))[::-1]
+    row_major = descending(shape.rank)
     if 0 in shape.dimensions:
-        return Layout(descending, element_size_in_bits=packed_bits)
+        return Layout(row_major, element_size_in_bits=packed_bits)
 
     rows_of_word = max(1, 32 // (packed_bits or kind.storage_bits))
     least, most = 2 * rows_of_word if first else rows_of_word, max(8, 32 // bits)
@@ -94,7 +95,7 @@ def default_layout(shape: str | AnyShape, generation: str = "v5e") -> Layout:
     if shape.rank < 2:
         n = COLUMNS * least if shape.rank == 0 else _power_of_two(shape.size, COLUMNS * least, COLUMNS * most)
         inner = (Tile((COLUMNS,)), *words) if shape.rank and words else ()
-        return Layout(descending, (Tile((n,)), *inner), element_size_in_bits=packed_bits)
+        return Layout(row_major, (Tile((n,)), *inner), element_size_in_bits=packed_bits)
 
     def rows(n: int) -> int:
         """The rows of a tile, to choose the order by, where the second dimension is of size `n`."""
@@ -107,8 +108,8 @@ def default_layout(shape: str | AnyShape, generation: str = "v5e") -> Layout:
         return shape.size // (columns * n) * rounded_up(columns, COLUMNS) * rounded_up(n, rows(n))
 
     # Among equals the first one is taken: the pair of the largest numbers.
-    minor, second = min(itertools.permutations(descending, 2), key=size)
-    order = (minor, second, *(d for d in descending if d not in (minor, second)))
+    minor, second = min(itertools.permutations(row_major, 2), key=size)
+    order = (minor, second, *(d for d in row_major if d not in (minor, second)))
     # Tiles of 2 bits have sixteen rows on all generations. The order is chosen as if they had eight.
     tile = Tile((max(rows(shape.dimensions[second]), 32 // bits), COLUMNS))
     return Layout(order, (tile, *words), element_size_in_bits=packed_bits)

@@ -1,4 +1,4 @@
-"""Flat memory: new, at the start of a cache line, with pages behind it; read-only; and its address."""
+"""Flat memory: new, at the start of a cache line, with pages behind it; at an address; read-only."""
 
 from __future__ import annotations
 
@@ -74,6 +74,21 @@ def address_of(x: npt.NDArray[Any]) -> int:
     """The address of an ndarray's first element."""
     address: int = x.__array_interface__["data"][0]
     return address
+
+
+class _Memory:
+    """Memory at an address, as an array interface for NumPy, and what keeps it alive."""
+
+    def __init__(self, address: int, size: int, keeper: object, writeable: bool) -> None:
+        self.keeper = keeper
+        data = address, not writeable
+        self.__array_interface__ = {"version": 3, "typestr": "|u1", "shape": (size,), "data": data}
+
+
+def bytes_at(address: int, size: int, keeper: object, *, writeable: bool) -> Bytes:
+    """The bytes from an address on, which hold on to the object that keeps them alive."""
+    found: Bytes = np.asarray(_Memory(address, size, keeper, writeable))
+    return found
 
 
 def read_only(buffer: Bytes) -> Bytes:

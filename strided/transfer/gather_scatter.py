@@ -7,7 +7,7 @@ rest, several times as fast as ``take``.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -36,20 +36,26 @@ def gather(source: Region, offsets: Offsets, out: npt.NDArray[Any]) -> None:
     """
     if out.shape != offsets.shape or not out.flags.c_contiguous:
         raise ValueError(f"out must be a contiguous array of shape {offsets.shape}")
-    target = out.reshape(-1).view(np.uint8)
     if not _is_for_kernels(source, offsets.size, "gather"):
         check_offsets(offsets, source.elements)
         values = take(source, offsets, whole_bytes=True)
-        target[:] = np.ascontiguousarray(values).reshape(-1).view(np.uint8)
+        out.reshape(-1).view(np.uint8)[:] = np.ascontiguousarray(values).reshape(-1).view(np.uint8)
         return
-    kernel, width, from_ = kernels.load("gather"), source.bits // 8, source.buffer
     flat = np.ascontiguousarray(offsets, np.int64).reshape(-1)
+    _gather(source, lambda start, stop: flat[start:stop], out)
+
+
+def _gather(source: Region, offsets_of: Callable[[int, int], Offsets], out: npt.NDArray[Any]) -> None:
+    """Gather by the kernel; ``offsets_of(start, stop)`` gives the offsets of some of the elements of `out`."""
+    kernel, width, from_ = kernels.load("gather"), source.bits // 8, source.buffer
+    target = out.reshape(-1).view(np.uint8)
 
     def task(start: int, stop: int) -> None:
-        if kernel(from_, target[start * width : stop * width], flat[start:stop], width):
-            check_offsets(flat[start:stop], source.elements)
+        offsets = offsets_of(start, stop)
+        if kernel(from_, target[start * width : stop * width], offsets, width):
+            check_offsets(offsets, source.elements)
 
-    run(task, _ranges(flat.size), threads=get_num_threads())
+    run(task, _ranges(out.size), threads=get_num_threads())
 
 
 def scatter(destination: Region, offsets: Offsets, values: npt.NDArray[Any]) -> None:
@@ -86,19 +92,10 @@ def gather_at(source: Region, index: Sequence[Offsets | int], out: npt.NDArray[A
         `out` is not contiguous.
     """
     regular = source.map.is_regular and out.flags.c_contiguous
-    if not regular or not _is_for_kernels(source, out.size, "gather", "add_digits"):
+    if regular and _is_for_kernels(source, out.size, "gather", "add_digits"):
+        _gather(source, _Places(source.map, index, out.shape).offsets, out)
+    else:
         gather(source, offsets_at(source.map, index, out.shape), out)
-        return
-    places = _Places(source.map, index, out.shape)
-    kernel, width, from_ = kernels.load("gather"), source.bits // 8, source.buffer
-    target = out.reshape(-1).view(np.uint8)
-
-    def task(start: int, stop: int) -> None:
-        offsets = places.offsets(start, stop)
-        if kernel(from_, target[start * width : stop * width], offsets, width):
-            check_offsets(offsets, source.elements)
-
-    run(task, _ranges(out.size), threads=get_num_threads())
 
 
 def offsets_at(map_: AddressMap, index: Sequence[Offsets | int], shape: tuple[int, ...]) -> Offsets:

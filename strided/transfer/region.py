@@ -16,7 +16,7 @@ import numpy.typing as npt
 from strided.addressing.address_map import AddressMap
 from strided.planning.plan import Storage, span_of
 from strided.runtime.aliases import Bytes
-from strided.transfer.flat_memory import BYTE, address_of, empty_aligned
+from strided.transfer.flat_memory import BYTE, address_of, bytes_at, empty_aligned
 
 
 class Region(NamedTuple):
@@ -60,19 +60,6 @@ class Region(NamedTuple):
 _storage = lru_cache(maxsize=256)(Storage)
 
 
-class _Memory:
-    """Memory that another array owns, for NumPy to wrap as flat bytes."""
-
-    def __init__(self, owner: npt.NDArray[Any], address: int, size: int) -> None:
-        self.owner = owner
-        self.__array_interface__ = {
-            "version": 3,
-            "shape": (size,),
-            "typestr": "|u1",
-            "data": (address, not owner.flags.writeable),
-        }
-
-
 def region_of_ndarray(x: npt.NDArray[Any]) -> Region:
     """A region of an ndarray with any strides.
 
@@ -90,7 +77,7 @@ def region_of_ndarray(x: npt.NDArray[Any]) -> Region:
     unit = math.gcd(x.itemsize, *x.strides)
     strides = [s // unit for s in x.strides]
     map_ = AddressMap.from_strides(x.shape, strides, (address_of(x) - low) // unit)
-    flat = np.asarray(_Memory(x, low, high - low))
+    flat = bytes_at(low, high - low, x, writeable=x.flags.writeable)
     return Region(flat, map_, bits, True, False, 0 if unit == x.itemsize else 8 * unit)
 
 

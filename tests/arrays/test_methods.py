@@ -151,6 +151,16 @@ def test_resizing_is_refused() -> None:
         a, _ = both(text)
         with pytest.raises(ValueError, match="cannot resize this array: it does not own its data"):
             a.resize((2, 2))
+        with pytest.raises(ValueError, match="cannot resize this array: it does not own its data"):
+            a.resize(())
+
+
+def test_resizing_to_the_same_shape_does_nothing() -> None:
+    for text in (TILED, PLAIN):
+        a, x = both(text)
+        for shape in ((), (None,), x.shape, (x.shape,), ([*x.shape],), (np.array(x.shape),)):
+            x.resize(*shape)
+            assert a.resize(*shape) is None
 
 
 def test_memory_of_plain_layouts() -> None:

@@ -90,7 +90,7 @@ class TestCopy:
         same(Guarded(diagonal, 32, seed=1), Guarded(row_major(diagonal.shape), 32, seed=2))
 
     def test_a_source_that_is_broadcast(self) -> None:
-        one = map_of("f32[1,300]{1,0:T(8,128)}").at(0, 0).with_axis(0, 40)
+        one = map_of("f32[1,300]{1,0:T(8,128)}").at(0, 0).broadcast_to((40, 300))
         same(Guarded(one, 32, seed=1), Guarded(map_of("f32[40,300]{0,1:T(8,128)}"), 32, seed=2))
 
     def test_tiles_that_are_out_of_step(self) -> None:

@@ -939,7 +939,7 @@ def copies(draw: st.DrawFn) -> tuple[Guarded, Guarded, dict[str, Any]]:
     first = row_major(shape) if dense == "source" else draw(views(shape))
     second = row_major(shape) if dense == "target" else draw(views(shape))
     if shape and shape[0] and draw(st.integers(0, 8)) == 0:
-        first = first.at(0, 0).with_axis(0, shape[0])
+        first = first.at(0, 0).broadcast_to(shape)
     bits = draw(
         st.sampled_from([(b, b) for b in (1, 2, 4, 8, 16, 32, 64, 128)] + [(4, 8), (2, 8), (1, 8), (8, 4), (8, 2)])
     )
