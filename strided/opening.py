@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, SupportsIndex
 from strided.arrays.buffers import extent
 from strided.arrays.layout_array import LayoutArray, map_array
 from strided.errors import BufferSizeError, DumpError, UnsupportedError
-from strided.files.magic import HEAD_BYTES, NPY_MAGIC
-from strided.files.regular import open_regular, read_exactly
+from strided.files.magic import NPY_MAGIC
+from strided.files.regular import head_and_size, open_regular, read_exactly
 from strided.io.remote import RemoteArray, is_url
 from strided.layout import AnyShape, Shape
 from strided.layout.parser import array_shape, is_shape
@@ -161,9 +161,7 @@ def _located(text: str, mode: str) -> tuple[str, Shape, int]:
     with open_regular(path) as file:
         if (container := open_container(file, path)) is not None:
             return path, *container.place(chosen(container, name, path), writable=mode == "r+")
-        file.seek(0)
-        head, size = file.read(HEAD_BYTES), file.seek(0, os.SEEK_END)
-        file.seek(0)
+        head, size = head_and_size(file)
         if head.startswith(NPY_MAGIC) and name is None:
             header = read_npy_header(file, path)
             return path, mappable_shape_of_npy(header, None, path), header.offset
@@ -202,7 +200,7 @@ def _read(path: str | os.PathLike[str], mode: str, shape: Shape, offset: int, al
     """The bytes of an array in a file, read into memory, and the number of bytes behind them in the file."""
     _refuse_unmapped(mode)
     with open_regular(path) as file:
-        head, size = file.read(HEAD_BYTES), file.seek(0, os.SEEK_END)
+        head, size = head_and_size(file)
         _, stop = extent(size, shape, offset, allow_excess, head, os.fsdecode(path))
         content = read_exactly(file, offset, stop - offset, repr(os.fspath(path)))
     content.flags.writeable = mode == "c"

@@ -16,7 +16,6 @@ from strided.errors import DumpError
 from strided.files.compressed import MAGIC_BYTES, Expander, expander_of
 from strided.files.gzipped import Readable
 from strided.files.regular import open_regular
-from strided.runtime.argument_checks import whole
 
 #: Limit for expanded text, in bytes: reading it takes several times as much memory.
 MAX_TEXT_BYTES = 1 << 30
@@ -85,7 +84,6 @@ def open_source(origin: Origin, *, max_bytes: int | None = None, mapped: bool = 
     >>> bytes(open_source(gzip.compress(b"HloModule m")).view)
     b'HloModule m'
     """
-    max_bytes = None if max_bytes is None else whole(max_bytes, "max_bytes")
     if not isinstance(origin, (str, os.PathLike)):
         view = _memory(origin).toreadonly()
         expand = _expander(_ViewFile(view))

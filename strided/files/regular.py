@@ -15,6 +15,7 @@ import numpy as np
 
 from strided.errors import BufferSizeError, DumpError
 from strided.escape import visible
+from strided.files.magic import HEAD_BYTES
 from strided.runtime.aliases import Bytes
 from strided.runtime.locks import own_lock
 
@@ -92,6 +93,15 @@ def is_seekable(file: BinaryIO) -> bool:
     except io.UnsupportedOperation:  # it lies in memory, or on a server
         return True
     return not stat.S_ISFIFO(os.fstat(descriptor).st_mode)
+
+
+def head_and_size(file: BinaryIO) -> tuple[bytes, int]:
+    """The first bytes of a file, which tell its format, and its size in bytes; leaves it at its start."""
+    size = file.seek(0, os.SEEK_END)
+    file.seek(0)
+    head = file.read(HEAD_BYTES)
+    file.seek(0)
+    return head, size
 
 
 #: Whether several threads may read one file at once.

@@ -14,7 +14,8 @@ from typing import BinaryIO, Self, TypeAlias
 
 from strided.errors import DumpError, LayoutError, StridedError, UnsupportedError
 from strided.escape import visible
-from strided.files.magic import EMPTY_ZIP_MAGIC, HEAD_BYTES, ZIP_MAGIC, is_safetensors
+from strided.files.magic import EMPTY_ZIP_MAGIC, ZIP_MAGIC, is_safetensors
+from strided.files.regular import head_and_size
 from strided.files.scratch import scratch_file
 from strided.io.file_array import FileArray, array_at, keep
 from strided.io.npy import mappable_shape_of_npy
@@ -35,7 +36,7 @@ class Container(Mapping[str, FileArray]):
         self._file, self.path, self._members = file, path, members
         self._stack = contextlib.ExitStack()
 
-    def open(self, name: str, shape: Shape | None = None, *, bitorder: str = "little") -> FileArray:
+    def open(self, name: str, shape: Shape | None = None) -> FileArray:
         """An array. LayoutError if it has another shape than `shape`; UnsupportedError for a type that XLA lacks."""
         member, label = self._members[name], f"{self.path}:{name}"
         found, offset = member.located(shape, label)
@@ -45,7 +46,7 @@ class Container(Mapping[str, FileArray]):
             offset += file.seek(0, os.SEEK_END) - member.offset
             keep(unpacked(self._archive, member.packed, self.path), None, label, file)
         is_swapped = isinstance(member, NpzMember) and not member.header.dtype.isnative
-        return array_at(file, label, found, offset, bitorder=bitorder, is_swapped=is_swapped)
+        return array_at(file, label, found, offset, is_swapped=is_swapped)
 
     @lazy
     def _archive(self) -> zipfile.ZipFile:
@@ -114,10 +115,7 @@ def is_container(file: BinaryIO, path: str) -> bool:
 
 def _reader_of(file: BinaryIO, path: str) -> _Reader | None:
     """What reads the members of an open file."""
-    size = file.seek(0, os.SEEK_END)
-    file.seek(0)
-    head = file.read(HEAD_BYTES)
-    ending = ending_of(path)
+    (head, size), ending = head_and_size(file), ending_of(path)
     if head.startswith((ZIP_MAGIC, EMPTY_ZIP_MAGIC)) or ending == ".npz":
         return read_npz
     if is_safetensors(head, size) or ending == ".safetensors":

@@ -24,7 +24,7 @@ from strided.files import gzipped
 from strided.files.atomic import naming_in_write_errors
 from strided.files.compressed import expander_of
 from strided.files.magic import HEAD_BYTES, NPY_MAGIC, format_of
-from strided.files.regular import is_seekable, read_exactly
+from strided.files.regular import head_and_size, is_seekable, read_exactly
 from strided.files.scratch import scratch_file
 from strided.io.fetching import values_at, values_of
 from strided.io.npy import NpyHeader, read_npy_header, shape_of_npy
@@ -112,7 +112,7 @@ def open_file(
 
         if not _is_exactly(file, given, offset) and (pieces := _pieces(file, name)) is not None:
             file = keep(pieces, given or assumed, name, scratch(), offset=offset, has_end=has_end)
-        head, is_swapped = _head(file), False
+        (head, size), is_swapped = head_and_size(file), False
         has_own = offset == 0 or (given is None and assumed is not None)
         if has_own and head.startswith(NPY_MAGIC) and not _is_exactly(file, given, offset):
             header = read_npy_header(file, name)
@@ -120,7 +120,7 @@ def open_file(
             is_swapped = not header.dtype.isnative
         given = assumed if given is None else given
         if given is None:
-            raise no_shape(name, head, _size(file))
+            raise no_shape(name, head, size)
         yield array_at(
             file,
             name,
@@ -186,7 +186,7 @@ def array_at(
 
     Elements of one that `is_swapped` lie there in the byte order of other machines.
     """
-    start, _ = extent(_size(file), shape, offset, allow_excess, head, name)
+    start, _ = extent(file.seek(0, os.SEEK_END), shape, offset, allow_excess, head, name)
     pages = Pages(shape.buffer_byte_size, shape.dtype if is_swapped else None)
     return FileArray(file, name, start, blank_array(shape, bitorder), pages)
 
@@ -194,31 +194,18 @@ def array_at(
 def _pieces(file: BinaryIO, name: str) -> Iterator[bytes] | None:
     """What a pipe or a compressed file holds, expanded; None for other files."""
     if is_seekable(file):
-        expand = expander_of(_head(file))
+        expand = expander_of(head_and_size(file)[0])
         return None if expand is None else expand(file, name, None)
     head = file.read(HEAD_BYTES)
     stream, expand = _Stream(head, file), expander_of(head)
     return stream.pieces() if expand is None else expand(stream, name, None)
 
 
-def _size(file: BinaryIO) -> int:
-    return file.seek(0, os.SEEK_END)
-
-
-def _head(file: BinaryIO) -> bytes:
-    """The first bytes of a file; leaves it at its start."""
-    file.seek(0)
-    head = file.read(HEAD_BYTES)
-    file.seek(0)
-    return head
-
-
 def _is_exactly(file: BinaryIO, shape: Shape | None, offset: int) -> bool:
-    if not is_seekable(file):
+    """Whether a file is as long as the buffer of a shape, and that is all it is to hold."""
+    if shape is None or offset or not is_seekable(file):
         return False
-    size = _size(file)
-    file.seek(0)
-    return shape is not None and offset == 0 and size == shape.buffer_byte_size
+    return head_and_size(file)[1] == shape.buffer_byte_size
 
 
 class _Stream:

@@ -245,32 +245,31 @@ def _type_name(dtype: np.dtype[Any], header: bytes) -> str | None:
     return None if named is None or named.dtype is None or named.dtype.itemsize != dtype.itemsize else named.name
 
 
-def mappable_shape_of_npy(header: NpyHeader, given: Shape | None = None, path: str | None = None) -> Shape:
+def mappable_shape_of_npy(header: NpyHeader, given: Shape | None, path: str) -> Shape:
     """`shape_of_npy`, of values that can be used as they lie in the file: UnsupportedError in the other byte order."""
     shape = shape_of_npy(header, given, path)
     if not header.dtype.isnative:
         raise UnsupportedError(
-            f"{'this .npy file' if path is None else path} holds {header.dtype}, in the byte order of other machines, "
-            "and cannot be mapped: `strided convert` writes it to a file that can be"
+            f"{path} holds {header.dtype}, in the byte order of other machines, and cannot be mapped: "
+            "`strided convert` writes it to a file that can be"
         )
     return shape
 
 
-def shape_of_npy(header: NpyHeader, given: Shape | None = None, path: str | None = None) -> Shape:
+def shape_of_npy(header: NpyHeader, given: Shape | None, path: str) -> Shape:
     """The shape of the values behind a header, checked against `given`; their bytes may be in either order.
 
     `given` is needed if the header does not name the type (bfloat16 and the like from ``np.save``); its layout must be
     the file's, or row-major, the default. LayoutError if the header has another shape; UnsupportedError for a type that
     XLA does not have, or that the file does not name.
     """
-    where = "this .npy file" if path is None else path
     name = header.type_name
     if name is None:
         if header.dtype.kind != "V" or header.dtype.names is not None or header.dtype.subdtype is not None:
-            raise UnsupportedError(f"{where} holds {header.dtype}, which XLA has no element type for")
+            raise UnsupportedError(f"{path} holds {header.dtype}, which XLA has no element type for")
         if given is None:
             raise UnsupportedError(
-                f"{where} holds {header.dtype.itemsize}-byte elements and does not say of which type: "
+                f"{path} holds {header.dtype.itemsize}-byte elements and does not say of which type: "
                 f"give its shape, as in bf16{list(header.dimensions)}"
             )
         if given.dtype.itemsize == header.dtype.itemsize:
@@ -278,6 +277,6 @@ def shape_of_npy(header: NpyHeader, given: Shape | None = None, path: str | None
     found = None if name is None else Shape(name, header.dimensions, header.layout)
     if given is not None and given not in (found, None if found is None else found.with_layout(None)):
         said = f"{header.dtype.itemsize}-byte elements, {header.dimensions}" if found is None else str(found)
-        raise LayoutError(f"{where} holds {said}, not {given}; leave the shape out, or give the one that it has")
+        raise LayoutError(f"{path} holds {said}, not {given}; leave the shape out, or give the one that it has")
     assert found is not None
     return found

@@ -18,7 +18,7 @@ from strided.arrays.layout_array import LayoutArray
 from strided.errors import BufferSizeError, UnsupportedError
 from strided.files.magic import HEAD_BYTES
 from strided.io.fetching import values_at, values_of
-from strided.io.sparse_pages import blank_array
+from strided.io.sparse_pages import blank_array, cut
 from strided.layout import AnyShape, Layout, Shape
 from strided.layout.parser import array_shape
 from strided.runtime.aliases import Table
@@ -145,11 +145,7 @@ class RemoteArray:
     def _fetched(self, view: LayoutArray, ranges: Table) -> LayoutArray:
         """A view of the array with some ranges of its bytes fetched, in memory of its own."""
         found = blank_array(self.xla_shape, self.blank.bitorder)
-        parts = [
-            (at, min(at + REQUEST_BYTES, stop))
-            for start, stop in ranges.tolist()
-            for at in range(start, stop, REQUEST_BYTES)
-        ]
+        parts = cut(ranges, REQUEST_BYTES)
         starts, stops = ([self._start + part[k] for part in parts] for k in (0, 1))
         contents = self._system.cat_ranges([self._path] * len(parts), starts, stops, on_error="raise") if parts else []
         for (start, stop), content in zip(parts, contents, strict=True):

@@ -129,7 +129,7 @@ def _tensor(name: str, entry: Any, start: int, metadata: Mapping[str, str]) -> T
     dimensions, offsets, dtype = entry["shape"], entry["data_offsets"], entry["dtype"]
     if isinstance(dimensions, list) and len(dimensions) > MAX_NDIM:
         raise ValueError(f"{name!r} has {len(dimensions)} dimensions; {MAX_NDIM} at most are read")
-    if not _are_sizes(dimensions) or not _are_sizes(offsets) or len(offsets) != 2 or offsets[0] > offsets[1]:
+    if not are_sizes(dimensions) or not are_sizes(offsets) or len(offsets) != 2 or offsets[0] > offsets[1]:
         raise ValueError(f"the shape or the data_offsets of {name!r} are none")
     if not isinstance(dtype, str):
         raise ValueError(f"{name!r} is of type {dtype!r}, which is none")
@@ -155,8 +155,9 @@ def _packed(dimensions: Sequence[int]) -> Shape:
     return Shape("f4e2m1fn", tuple(dimensions), layout)
 
 
-def _are_sizes(found: Any) -> bool:
-    return isinstance(found, list) and all(type(n) is int and n >= 0 for n in found)
+def are_sizes(found: Any, least: int = 0) -> bool:
+    """Whether a value of JSON is a list of integers, each of which is `least` or more."""
+    return isinstance(found, list) and all(type(n) is int and n >= least for n in found)
 
 
 def _end_of(offsets: Iterable[list[int]]) -> int:

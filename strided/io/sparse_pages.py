@@ -122,10 +122,7 @@ class Pages:
                     )
                 low += count
 
-        parts = [
-            (at, min(at + _PART_BYTES, high)) for low, high in ranges.tolist() for at in range(low, high, _PART_BYTES)
-        ]
-        run(fill, parts, threads=get_num_threads() if READS_AT_PLACES else 1)
+        run(fill, cut(ranges, _PART_BYTES), threads=get_num_threads() if READS_AT_PLACES else 1)
         if self._swapped is not None:
             for low, high in ranges.tolist():  # which begin and end with an element
                 self.content()[low:high].view(self._swapped).byteswap(inplace=True)
@@ -208,6 +205,15 @@ def element_ranges(offsets: Table, storage: Storage, gap: int) -> Table:
     """`map_ranges` of elements at given offsets."""
     bits = offsets.reshape(-1) * storage.unit
     return merged(np.stack([bits // 8, -(-(bits + storage.bits) // 8)], axis=1), gap)
+
+
+def cut(ranges: Table, most: int) -> list[tuple[int, int]]:
+    """Ranges of bytes, cut into parts of at most so many bytes.
+
+    >>> cut(np.array([[0, 5], [8, 9]]), 3)
+    [(0, 3), (3, 5), (8, 9)]
+    """
+    return [(at, min(at + most, stop)) for start, stop in ranges.tolist() for at in range(start, stop, most)]
 
 
 def affordable(boxes: Iterable[Box], arrays: Sequence[LayoutArray]) -> Iterator[Box]:

@@ -30,6 +30,7 @@ from strided.errors import BufferSizeError, DumpError, StridedError, Unsupported
 from strided.escape import visible
 from strided.files.atomic import path_taken
 from strided.files.regular import open_regular
+from strided.io.safetensors import are_sizes
 from strided.io.sparse_pages import blank_array
 from strided.layout import Shape
 from strided.layout.element_types import ELEMENT_TYPES, element_type_of_dtype, is_builtin
@@ -255,7 +256,7 @@ def _array(folder: str) -> ZarrArray:
     found = _metadata(folder)
     try:
         dimensions, chunk = found["shape"], found["chunk_grid"]["configuration"]["chunk_shape"]
-        if not (_are_sizes(dimensions) and _are_sizes(chunk, 1) and len(dimensions) == len(chunk)):
+        if not (are_sizes(dimensions) and are_sizes(chunk, 1) and len(dimensions) == len(chunk)):
             raise ValueError("the sizes of the array or of its chunks are none")
         keys = found.get("chunk_key_encoding", {})
         is_default = keys.get("name", "default") == "default"
@@ -273,10 +274,6 @@ def _array(folder: str) -> ZarrArray:
     except (LookupError, TypeError, AttributeError, ValueError) as error:
         raise DumpError(f"damaged metadata: {visible(str(error), 200)}", path=os.path.join(folder, METADATA)) from error
     return ZarrArray(folder, whole, shape, separator, "c" if is_default else "", version)
-
-
-def _are_sizes(found: Any, least: int = 0) -> bool:
-    return isinstance(found, list) and all(type(n) is int and n >= least for n in found)
 
 
 def _holds_values(found: dict[str, Any]) -> bool:
@@ -303,16 +300,13 @@ def _stored_as(found: dict[str, Any], stored: np.dtype[Any]) -> tuple[str, str |
     (codec, *more), name = found["codecs"], (found.get("attributes") or {}).get(_TYPE_KEY)
     configuration = codec.get("configuration", {})
     if more or codec["name"] not in ("bytes", CODEC) or configuration.get("endian", "little") != "little":
-        raise UnsupportedError(f"its chunks are encoded by {visible(_names([codec, *more]), 200)}: zarr reads them")
+        encoders = ", ".join(str(each["name"]) for each in (codec, *more))
+        raise UnsupportedError(f"its chunks are encoded by {visible(encoders, 200)}: zarr reads them")
     if codec["name"] == CODEC:
         name = configuration.get("element_type", name)
     if name is None:
         name = element_type_of_dtype(stored).name
     return name, configuration["layout"] if codec["name"] == CODEC else None
-
-
-def _names(codecs: list[Any]) -> str:
-    return ", ".join(str(codec["name"]) for codec in codecs)
 
 
 def write_zarr(
@@ -382,17 +376,17 @@ def _write_array(folder: str, name: str, array: Any, shape: Shape, progress: Pro
     chunks = tuple(max(1, n) for n in blank_array(shape).chunk_shape)
     chunk = Shape(shape.element_type, chunks, shape.layout)
     assert shape.layout is not None
-    is_native = is_builtin(shape.dtype)
+    is_native, stored = is_builtin(shape.dtype), storage_dtype(shape.element_type)
     configuration: dict[str, Any] = {"endian": "little"}
     if in_layout:
         configuration = {"layout": str(shape.layout)} | ({} if is_native else {"element_type": shape.element_type})
     found = {
         "node_type": "array",
         "shape": shape.dimensions,
-        "data_type": storage_dtype(shape.element_type).name,
+        "data_type": stored.name,
         "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": chunks}},
         "chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}},
-        "fill_value": [0.0, 0.0] if shape.dtype.kind == "c" else np.zeros((), storage_dtype(shape.element_type)).item(),
+        "fill_value": [0.0, 0.0] if shape.dtype.kind == "c" else np.zeros((), stored).item(),
         "codecs": [{"name": CODEC if in_layout else "bytes", "configuration": configuration}],
         "attributes": {} if is_native else {_TYPE_KEY: shape.element_type},
         "dimension_names": [f"{name}_{k}" for k in range(shape.rank)],
@@ -408,7 +402,6 @@ def _write_array(folder: str, name: str, array: Any, shape: Shape, progress: Pro
             buffer = np.zeros(chunk.buffer_byte_size, np.uint8)  # with the prefix of dynamic sizes, if it has one
             LayoutArray.from_numpy(values, chunk.layout, out=buffer, element_type=chunk.element_type)
         else:
-            stored = storage_dtype(shape.element_type)
             buffer = values.astype(stored) if np.can_cast(shape.dtype, stored) else values.view(stored)
         with open(place, "wb") as file:
             written += file.write(buffer.data)

@@ -6,6 +6,8 @@ import dataclasses
 import gzip
 import os
 import pickle
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +19,8 @@ from strided.arrays.layout_array import LayoutArray
 from strided.diagnosis.difference import diff_dumps
 from strided.dumps.directory.dump import Dump, open_dump
 from strided.dumps.directory.names import KINDS, parse_name
-from strided.dumps.protobuf.wire import fields
+from strided.dumps.literals.writer import write_literal
+from strided.dumps.protobuf.wire import bytes_field, fields
 from strided.errors import DumpError
 from tests import paths
 from tests.protos import serialized
@@ -233,6 +236,14 @@ def test_a_broken_file_does_not_hide_the_others(folder):
     assert "no snapshot, or a damaged one" in dump.program(INT4).problems[0]
     assert "broken: module_0000.jit_prog_int4" in str(dump)
     assert f"{LOOP}/run0/result0" in dump
+
+
+def test_results_that_cannot_be_read_are_told_of_without_assertions_too(tmp_path: Path) -> None:
+    broken = bytes_field(2, write_literal(np.int8([1, 2]))) + bytes_field(3, b"\x0a\x05")
+    (tmp_path / "module_0001.f.snapshot.1.pb").write_bytes(broken)
+    code = "import sys, strided; [program] = strided.open_dump(sys.argv[1]).programs; print(*program.problems)"
+    run = subprocess.run([sys.executable, "-O", "-c", code, str(tmp_path)], capture_output=True, text=True, check=True)
+    assert run.stdout.startswith("module_0001.f.snapshot.1.pb: the result: ")
 
 
 def test_files_that_cannot_be_expanded_do_not_hide_the_others(folder):

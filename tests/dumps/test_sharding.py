@@ -531,6 +531,13 @@ def test_a_sub_axis_that_cuts_nothing_is_refused() -> None:
         Sharding.from_proto(proto)
 
 
+@pytest.mark.parametrize("iota", [{}, {"reshape_dims": [1]}])
+def test_an_iota_over_no_axes_is_dropped_as_by_xla(iota: dict[str, Any]) -> None:
+    proto = serialized("OpSharding", named_sharding={"mesh": {"iota_transform": iota}})
+    assert str(Sharding.from_proto(proto)) == "{mesh[], replicated}"
+    assert str(Sharding.parse("{mesh[], device_ids=([1]), replicated}")) == "{mesh[], replicated}"
+
+
 def test_a_negative_device_of_a_maximal_proto_is_named() -> None:
     proto = serialized("OpSharding", type=1, tile_assignment_dimensions=[1], tile_assignment_devices=[-1])
     with pytest.raises(DumpError, match="a device number is at least 0, found -1"):

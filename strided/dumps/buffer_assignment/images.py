@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from strided.arrays.buffers import flat_bytes
@@ -131,11 +131,10 @@ def open_images(
     allocations: Sequence[Allocation], image: Any, at: Mapping[int, int] | None, memory_space: int, path: str | None
 ) -> ImageArrays:
     """See `BufferAssignment.open`."""
-    by_index = {one.index: one for one in allocations}
     if isinstance(image, Mapping):
         if at is not None:
             raise DumpError("at= belongs to one image of a memory space, not to an image of each allocation", path=path)
-        _check(image, by_index, path)
+        _check(image, allocations, path)
         return ImageArrays({index: (_content(one), 0) for index, one in image.items()}, allocations)
     if at is None:
         here = [one for one in allocations if one.memory_space == memory_space and not one.is_thread_local]
@@ -149,7 +148,7 @@ def open_images(
         at = {here[0].index: 0}
     if not isinstance(at, Mapping):
         raise TypeError(f"at must be a mapping of allocations to bytes, not {type(at).__name__}: at={{number: byte}}")
-    _check(at, by_index, path)
+    _check(at, allocations, path)
     content = _content(image)
     for index, byte in at.items():
         if whole(byte, "the byte at which an allocation begins") < 0:
@@ -157,10 +156,11 @@ def open_images(
     return ImageArrays({index: (content, byte) for index, byte in at.items()}, allocations)
 
 
-def _check(numbers: Mapping[int, Any], by_index: Mapping[int, Allocation], path: str | None) -> None:
-    missing = [number for number in numbers if number not in by_index]
-    if missing:
-        raise DumpError(f"there is no allocation {missing[0]!r}", path=path)
+def _check(numbers: Iterable[int], allocations: Iterable[Allocation], path: str | None) -> None:
+    known = {one.index for one in allocations}
+    for number in numbers:
+        if number not in known:
+            raise DumpError(f"there is no allocation {number!r}", path=path)
 
 
 def _content(image: Any) -> Bytes:

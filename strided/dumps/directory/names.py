@@ -135,14 +135,12 @@ def with_modules(names: Sequence[DumpName]) -> list[DumpName]:
         if not name.rest and name.module:
             known[name.time, name.number].add(name.module)
             known[None, name.number].add(name.module)  # other files may lack the time stamp
-    return [
-        replace(name, module=max(fitting, key=len))
-        if name.rest
-        and (modules := known[name.time, name.number] or known[None, name.number])
-        and (fitting := [module for module in modules if _begins_with(name.rest, module)])
-        else name
-        for name in names
-    ]
+    found = []
+    for name in names:
+        modules = (known[name.time, name.number] or known[None, name.number]) if name.rest else ()
+        fitting = [module for module in modules if _begins_with(name.rest, module)]
+        found.append(replace(name, module=max(fitting, key=len)) if fitting else name)
+    return found
 
 
 def _begins_with(rest: str, module: str) -> bool:

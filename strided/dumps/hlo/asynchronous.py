@@ -51,19 +51,17 @@ def unfold(computations: Sequence[Computation], tell: Callable[[int, str], None]
             attributes = instruction.written_attributes
             if _THREAD in attributes:
                 _spread_thread(unescape(attributes[_THREAD]), instruction, by_name, reached)
-            if not is_part:
+            if shows_bodies or not is_part:
                 continue
             if instruction.opcode == "async-start":
                 body = by_name.get(attributes.get("calls", "").removeprefix("%"))
             else:  # it goes on with what its first operand started
                 body = bodies.get(next(iter(instruction.written_operands), ""))
-            if shows_bodies:
-                continue
             if body is not None and has_one_operation(body):
                 bodies[instruction.name] = body
                 folded[body] = None
                 if problem := _problem(instruction, attributes, body):
-                    tell((instruction.line or 1) - 1, f"{problem} the computation {body.name!r}")
+                    tell(instruction.line - 1, f"{problem} the computation {body.name!r}")
                 shortened.append((instruction, attributes, body.root))
             elif instruction.opcode != "async-start" and attributes.pop("calls", None) is not None:
                 instruction.rewrite(instruction.opcode, attributes)

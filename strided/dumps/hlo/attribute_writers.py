@@ -9,10 +9,10 @@ from typing import Any, Protocol, TypeAlias
 
 from strided.dumps.hlo.braced import is_json_object
 from strided.dumps.hlo.convolution import window
-from strided.dumps.hlo.header import index_text
+from strided.dumps.hlo.header import in_braces
 from strided.dumps.hlo.literal_text import value_text
 from strided.dumps.hlo.metadata import metadata_text, origin_text, parts_text, payload_of
-from strided.dumps.hlo.quoting import as_bytes, escape
+from strided.dumps.hlo.quoting import as_bytes, quote
 from strided.dumps.literals.literal import Literal
 from strided.dumps.protobuf.decode import Fields, Message, decode, enum_names
 from strided.dumps.protobuf.wire import Field
@@ -55,7 +55,7 @@ def text_or_braces(value: str | bytes | memoryview) -> str:
             text = ""
         if is_json_object(text):
             return text
-    return f'"{escape(data)}"'
+    return quote(data)
 
 
 def frontend_attribute_values(message: Message) -> dict[str, str]:
@@ -66,17 +66,17 @@ def frontend_attribute_values(message: Message) -> dict[str, str]:
 
 def frontend_attributes_text(values: Mapping[str, str]) -> str:
     """Frontend attributes as XLA prints them."""
-    return f"{{{','.join(f'{key}={text_or_braces(value)}' for key, value in values.items())}}}"
+    return in_braces(f"{key}={text_or_braces(value)}" for key, value in values.items())
 
 
 def listed(field: str) -> Writer:
     """The writer of a list, which may be empty."""
-    return lambda message, names: index_text(message.get(field, ()))
+    return lambda message, names: in_braces(message.get(field, ()))
 
 
 def listed_if_any(field: str) -> Writer:
     """The writer of a list; nothing for an empty one."""
-    return lambda message, names: index_text(message[field]) if message.get(field) else None
+    return lambda message, names: in_braces(message[field]) if message.get(field) else None
 
 
 def number(field: str) -> Writer:
@@ -96,7 +96,7 @@ def flag(field: str) -> Writer:
 
 def quoted(field: str) -> Writer:
     """The writer of a text in quotes; nothing for an empty one."""
-    return lambda message, names: f'"{escape(message[field])}"' if message.get(field) else None
+    return lambda message, names: quote(message[field]) if message.get(field) else None
 
 
 def word(field: str, enum: str, *, lower: bool = False, silent: int | None = None, prefix: str = "") -> Writer:
@@ -104,10 +104,15 @@ def word(field: str, enum: str, *, lower: bool = False, silent: int | None = Non
 
     def write(message: Message, names: Names) -> str | None:
         number = message.get(field, 0)
-        text = enum_names(enum).get(number, str(number))
+        text = _enumerator(enum, number)
         return None if number == silent else text.lower().removeprefix(prefix) if lower or prefix else text
 
     return write
+
+
+def _enumerator(enum: str, number: int) -> str:
+    """The name of a value of an enumeration, or its number if that has none."""
+    return enum_names(enum).get(number, str(number))
 
 
 def shown(field: str, show: Callable[[Any], str]) -> Writer:
@@ -145,7 +150,7 @@ def write_slice(message: Message, names: Names) -> str:
     dimensions = message.get("slice_dimensions", ())
     fields = ["start", "limit"] + (["stride"] if any(d.get("stride", 0) != 1 for d in dimensions) else [])
     parts = (":".join(str(d.get(field, 0)) for field in fields) for d in dimensions)
-    return f"{{{', '.join(f'[{part}]' for part in parts)}}}"
+    return in_braces((f"[{part}]" for part in parts), ", ")
 
 
 def write_padding(message: Message, names: Names) -> str:
@@ -159,17 +164,16 @@ def write_precision(message: Message, names: Names) -> str | None:
     """One word for each operand; for ragged and scaled dots, only for the two sides."""
     found = message.get("precision_config", {}).get("operand_precision", ())
     count = 2 if message.get("opcode") in ("ragged-dot", "scaled-dot") else len(message.get("operand_ids", ()))
-    found = [*found[:count], *[0] * (count - len(found))] if any(found) else ()
-    known = enum_names("PrecisionConfig.Precision")
-    return f"{{{','.join(known.get(n, str(n)).lower() for n in found)}}}" if any(found) else None
+    found = [*found[:count], *[0] * (count - len(found))]
+    return in_braces(_enumerator("PrecisionConfig.Precision", n).lower() for n in found) if any(found) else None
 
 
 def write_aliasing(message: Message, names: Names) -> str | None:
     parts = []
     for alias in message.get("output_operand_aliasing", ()):
-        place = f"({alias.get('operand_index', 0)}, {index_text(alias.get('operand_shape_index', ()))})"
-        parts.append(f"{index_text(alias.get('output_shape_index', ()))}: {place}")
-    return f"{{{', '.join(parts)}}}" if parts else None
+        place = f"({alias.get('operand_index', 0)}, {in_braces(alias.get('operand_shape_index', ()))})"
+        parts.append(f"{in_braces(alias.get('output_shape_index', ()))}: {place}")
+    return in_braces(parts, ", ") if parts else None
 
 
 def dot_dimensions(side: str, *, always: bool = True) -> Writer:
@@ -178,7 +182,7 @@ def dot_dimensions(side: str, *, always: bool = True) -> Writer:
     def write(message: Message, names: Names) -> str | None:
         outer = message.get("ragged_dot_dimension_numbers", message)
         found = outer.get("dot_dimension_numbers", {}).get(f"{side}_dimensions", ())
-        return index_text(found) if found or always else None
+        return in_braces(found) if found or always else None
 
     return write
 
@@ -192,7 +196,7 @@ def write_sparsity(message: Message, names: Names) -> str | None:
             )
             place = f" idx={found['idx']}" if found.get("idx") else ""
             sides.append(f"{side}={{sparsity={count}x{block} dimension={dimension} stride={stride}{place}}}")
-    return f"{{{' '.join(sides)}}}" if sides else None
+    return in_braces(sides, " ") if sides else None
 
 
 def write_block_scaling(message: Message, names: Names) -> str | None:
@@ -204,8 +208,8 @@ def write_block_scaling(message: Message, names: Names) -> str | None:
         parts = [f"scale_idx={found.get('scale_idx', 0)}"]
         parts += [f"zero_idx={found['zero_idx']}"] if "zero_idx" in found else []
         parts += [f"{name}={'x'.join(map(str, found[name]))}" for name in ("strides", "steps") if found.get(name)]
-        sides.append(f"{side}={{{' '.join(parts)}}}")
-    return f"{{{' '.join(sides)}}}" if sides else None
+        sides.append(f"{side}={in_braces(parts, ' ')}")
+    return in_braces(sides, " ") if sides else None
 
 
 def write_shuffle_mode(message: Message, names: Names) -> str:
@@ -214,13 +218,13 @@ def write_shuffle_mode(message: Message, names: Names) -> str:
 
 def write_shifts(message: Message, names: Names) -> str | None:
     rotate = message.get("shuffle_mode", {}).get("rotate")
-    return None if rotate is None else index_text(rotate.get("shifts", ()))
+    return None if rotate is None else in_braces(rotate.get("shifts", ()))
 
 
 def write_operand_layouts(message: Message, names: Names) -> str | None:
     if not message.get("constrain_layout"):
         return None
-    return f"{{{', '.join(map(str, message.get('operand_shapes_with_layout', ())))}}}"
+    return in_braces(message.get("operand_shapes_with_layout", ()), ", ")
 
 
 def constant_text(view: memoryview) -> str:
@@ -239,8 +243,8 @@ def write_slice_sizes(message: Message, names: Names) -> str | None:
         slice_sizes = list(islice(left, rank))
         if rank and not slice_sizes:
             break  # protos of several buffers hold fewer lists than their shapes promise
-        shown.append(index_text(slice_sizes))
-    return f"{{{','.join(shown)}}}"
+        shown.append(in_braces(slice_sizes))
+    return in_braces(shown)
 
 
 def _slice_ranks(moved: AnyShape | None, starts: AnyShape | None) -> list[int]:
@@ -257,8 +261,8 @@ def _slice_ranks(moved: AnyShape | None, starts: AnyShape | None) -> list[int]:
 
 
 def write_pairs(message: Message, names: Names) -> str:
-    pairs = (f"{{{p.get('source', 0)},{p.get('target', 0)}}}" for p in message.get("source_target_pairs", ()))
-    return f"{{{','.join(pairs)}}}"
+    pairs = message.get("source_target_pairs", ())
+    return in_braces(in_braces((pair.get("source", 0), pair.get("target", 0))) for pair in pairs)
 
 
 def write_domain(message: Message, names: Names) -> str | None:
@@ -272,7 +276,7 @@ def write_domain(message: Message, names: Names) -> str | None:
 
 def write_replication(message: Message, names: Names) -> str | None:
     found = message.get("parameter_replication", {}).get("replicated_at_leaf_buffers")
-    return None if found is None else f"{{{','.join('true' if flag else 'false' for flag in found)}}}"
+    return None if found is None else in_braces("true" if flag else "false" for flag in found)
 
 
 def write_prefetch(message: Message, names: Names) -> str | None:
@@ -291,7 +295,7 @@ def write_inferred_dimension(message: Message, names: Names) -> str | None:
 
 def write_thread(message: Message, names: Names) -> str | None:
     thread = message.get("async_execution_thread")
-    return f'"{escape(thread)}"' if thread and thread != MAIN_THREAD else None
+    return quote(thread) if thread and thread != MAIN_THREAD else None
 
 
 def write_lower(message: Message, names: Names) -> str | None:
@@ -310,7 +314,7 @@ def write_frontend_attributes(message: Message, names: Names) -> str | None:
 
 def write_predecessors(message: Message, names: Names) -> str | None:
     found = message.get("control_predecessor_ids")
-    return f"{{{', '.join('%' + names.instruction_name(id) for id in found)}}}" if found else None
+    return in_braces((f"%{names.instruction_name(id)}" for id in found), ", ") if found else None
 
 
 def write_statistics(message: Message, names: Names) -> str | None:
@@ -324,7 +328,7 @@ def write_statistics(message: Message, names: Names) -> str | None:
 def write_accuracy(message: Message, names: Names) -> str | None:
     found = message.get("result_accuracy", {})
     if found.get("mode"):
-        return f"{{mode={enum_names('ResultAccuracy.Mode').get(found['mode'], str(found['mode'])).lower()}}}"
+        return f"{{mode={_enumerator('ResultAccuracy.Mode', found['mode']).lower()}}}"
     if "tolerance" in found:
         atol, rtol, ulps = (found["tolerance"].get(name, 0) for name in ("atol", "rtol", "ulps"))
         return f"{{tolerance={{atol={atol:g},rtol={rtol:g},ulps={ulps}}}}}"

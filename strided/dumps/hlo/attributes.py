@@ -12,7 +12,8 @@ from typing import TypeAlias, TypeVar
 from strided.dumps.hlo import attribute_writers as writers
 from strided.dumps.hlo.attribute_writers import Names, Writer
 from strided.dumps.hlo.convolution import dim_labels, window
-from strided.dumps.hlo.quoting import escape
+from strided.dumps.hlo.header import in_braces
+from strided.dumps.hlo.quoting import quote
 from strided.dumps.hlo.replica_groups import replica_groups
 from strided.dumps.protobuf.decode import Message
 from strided.layout import AnyShape, Shape
@@ -77,7 +78,7 @@ def _callees_text(opcode: str, message: Message, names: Names) -> Iterator[Attri
         if isinstance(called, int):
             yield key, f"%{names.computation_name(called)}"
         else:
-            yield key, f"{{{', '.join(f'%{names.computation_name(id)}' for id in called)}}}"
+            yield key, in_braces((f"%{names.computation_name(id)}" for id in called), ", ")
 
 
 # ---- tables ----------------------------------------------------------------------------------------------------------
@@ -125,7 +126,7 @@ WRITERS: Mapping[str, Writer] = {
     "control-predecessors": writers.write_predecessors,
     "convolution_kind": writers.word("conv_kind", "ConvolutionKind", silent=0, prefix="convolution_kind_"),
     "cross_program_prefetch_index": writers.write_prefetch,
-    "custom_call_target": lambda message, names: f'"{escape(message.get("custom_call_target", ""))}"',
+    "custom_call_target": lambda message, names: quote(message.get("custom_call_target", "")),
     "dim_labels": writers.shown("convolution_dimension_numbers", dim_labels),
     "direction": lambda message, names: str(message.get("comparison_direction", "")),
     "distribution": writers.word("distribution", "RandomDistribution", lower=True),

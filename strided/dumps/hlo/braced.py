@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import re
 
+from strided.dumps.hlo.lexer import CLOSER, STRING
+
 #: Objects and lists nested deeper than this are not sorted.
 MAX_DEPTH = 100
 
 #: A closed string, an open quote, or a brace.
-_PIECE = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"|["{}]')
+_PIECE = re.compile(rf'{STRING}|["{{}}]')
 #: What may stand around an object. For ``(?!)`` see `lexer.BLANKS`.
 _BLANKS = re.compile(r"(?:[ \t\r\n]|/\*.*?\*/|//[^\r\n]*+|(?!))*+", re.DOTALL)
 
 #: The next word of JSON: punctuation, a string, or a number or name.
-_WORD = re.compile(
-    r'\s*+([{}\[\]:,]|("[^"\\]*+(?:\\.[^"\\]*+)*+"|[+\-ftn\d](?:[^\s,:{}\[\]\\]|\\.)*+))', re.ASCII | re.DOTALL
-)
+_WORD = re.compile(rf"\s*+([{{}}\[\]:,]|({STRING}|[+\-ftn\d](?:[^\s,:{{}}\[\]\\]|\\.)*+))", re.ASCII | re.DOTALL)
 
 
 def is_json_object(text: str) -> bool:
@@ -62,7 +62,7 @@ def _value(text: str, at: int, depth: int) -> tuple[str, int]:
         return opening, word.end()
     if opening not in "{[" or depth == MAX_DEPTH:
         raise ValueError
-    parts, closing, at = [], {"{": "}", "[": "]"}[opening], word.end()
+    parts, closing, at = [], CLOSER[opening], word.end()
     while (word := _word(text, at))[1] != closing:
         key = ""
         if opening == "{":

@@ -63,17 +63,9 @@ class Computation:
     instructions: tuple[Instruction, ...]
     execution_thread: str
 
-    def __init__(
-        self,
-        name: str,
-        instructions: tuple[Instruction, ...],
-        *,
-        signature: str = "",
-        execution_thread: str = "",
-        backend_config: str | None = None,
-    ) -> None:
-        self.name, self.instructions, self.execution_thread = name, instructions, execution_thread
-        self.backend_config = backend_config
+    def __init__(self, name: str, instructions: tuple[Instruction, ...], *, signature: str = "") -> None:
+        self.name, self.instructions, self.execution_thread = name, instructions, ""
+        self.backend_config: str | None = None
         self.is_entry = False
         self.module: Module
         self.renamed: dict[str, str] = {}

@@ -112,7 +112,7 @@ class ComputationReader:
                 return position
             else:
                 if found and CONTINUATION.match(self._groups.token_line(position)):  # it continues what was read
-                    before = before or self._mark(found[:-1], (found[-1].line or 1) - 1)
+                    before = before or self._mark(found[:-1], found[-1].line - 1)
                     if (after := self._read_again(found, before, position)) is not None:
                         position = after
                         continue
@@ -229,7 +229,7 @@ class ComputationReader:
         try:
             return unnested(instruction, lambda opcode: self._anonymous.unique(f"{opcode}.anon"))
         except DumpError as error:
-            self.leave((instruction.line or 1) - 1, str(error))
+            self.leave(instruction.line - 1, str(error))
             return []
 
     def read_bodies(self, instruction: TextInstruction, depth: int) -> None:
@@ -240,14 +240,14 @@ class ComputationReader:
             content = inside(value)
             parts = [content] if STATEMENT_START.match(content) else [inside(part) for part in split_list(content)]
             if depth >= _MAX_BODIES:
-                self.leave((instruction.line or 1) - 1, f"bodies that nest deeper than {_MAX_BODIES}")
+                self.leave(instruction.line - 1, f"bodies that nest deeper than {_MAX_BODIES}")
                 return
             bodies = instruction.bodies = instruction.bodies or {}
             found = (self._body(instruction, part, depth) for part in parts)
             bodies[key] = [body for body in found if body is not None]
 
     def _body(self, caller: TextInstruction, text: str, depth: int) -> Computation | None:
-        line = (caller.line or 1) - 1 + caller.text.count("\n", 0, max(caller.text.find(text), 0))
+        line = caller.line - 1 + caller.text.count("\n", 0, max(caller.text.find(text), 0))
         found = tuple(self._statements(text, line, depth + 1))
         if not found:
             self.leave(line, "a computation without instructions")
@@ -274,28 +274,24 @@ class ComputationReader:
         if not found:
             self.leave(first, "a computation without instructions")
             return
-        matched = OPENING.match(opening)
-        is_entry, name = (bool(matched[1]), matched[2] or "") if matched else (False, "")
-        thread = unescape(attributes.get("execution_thread", ""))
-        if is_entry and self.entry is not None:
+        entry, name = next(OPENING.finditer(opening)).groups("")  # it matches the empty beginning of any text
+        if entry and self.entry is not None:
             raise self._twice("a second ENTRY", first + 1)
-        if name:
-            if name in self._named:
-                raise self._twice(f"a second computation {name!r}", first + 1)
+        if name and name in self._named:
+            raise self._twice(f"a second computation {name!r}", first + 1)
         for key, value in attributes.items():
             if key not in _OF_COMPUTATIONS or not is_value(value):
                 # Where the brace is that ends it is not known, but what follows the last instruction does not come out.
-                self.leave((found[-1].line or 1) - 1, f"no attribute of a computation: {key}={value[:60]}")
+                self.leave(found[-1].line - 1, f"no attribute of a computation: {key}={value[:60]}")
         config = attributes.get("backend_config")
-        computation = self.keep(name, found, signature=opening.strip(), execution_thread=thread)
+        computation = self.keep(name, found, signature=opening.strip())
+        computation.execution_thread = unescape(attributes.get("execution_thread", ""))
         computation.backend_config = config if config is None or config.startswith("{") else unescape(config)
         self._named.add(name)
-        if is_entry:
+        if entry:
             self.entry = computation
 
-    def keep(
-        self, name: str, found: Sequence[TextInstruction], *, signature: str = "", execution_thread: str = ""
-    ) -> Computation:
+    def keep(self, name: str, found: Sequence[TextInstruction], *, signature: str = "") -> Computation:
         """Add a computation to the module, and check the names in it. DumpError for a name that is defined twice."""
         names = {instruction.name for instruction in found}
         if len(names) < len(found):
@@ -306,16 +302,16 @@ class ComputationReader:
             raise self._twice("a second ROOT", roots[1].line)
         if undefined := list(undefined_names(found, names)):
             found, undefined = with_tuple_elements(found, undefined)
-        computation = Computation(name, tuple(found), signature=signature, execution_thread=execution_thread)
+        computation = Computation(name, tuple(found), signature=signature)
         self.computations.append(computation)
         self._check_parameters(found)
         if not roots:
             self._check_last(found[-1], signature)
         if undefined:
-            told = self._told_since(found[0].line or 1)
+            told = self._told_since(found[0].line)
             for instruction, operand in undefined:
                 if instruction.line not in told:
-                    self.leave((instruction.line or 1) - 1, f"no instruction {operand[:60]!r}")
+                    self.leave(instruction.line - 1, f"no instruction {operand[:60]!r}")
         return computation
 
     def _told_since(self, line: int) -> set[int | None]:
@@ -336,7 +332,7 @@ class ComputationReader:
             number = instruction.parameter_number
             if number is None or number < 0 or number in numbers:
                 reason = "no parameter number" if number is None or number < 0 else f"a second parameter {number}"
-                self.leave((instruction.line or 1) - 1, reason)
+                self.leave(instruction.line - 1, reason)
             else:
                 numbers.add(number)
 
@@ -348,15 +344,15 @@ class ComputationReader:
         except NotationError:
             return
         if not are_alike(result, last.written_shape):
-            self.leave((last.line or 1) - 1, "no ROOT, and not what the computation gives")
+            self.leave(last.line - 1, "no ROOT, and not what the computation gives")
 
     def check(self, instruction: TextInstruction) -> None:
         if instruction.shape_text is not None and instruction.written_shape is None:
-            self.leave((instruction.line or 1) - 1, f"no shape: {instruction.shape_text[:60]}")
+            self.leave(instruction.line - 1, f"no shape: {instruction.shape_text[:60]}")
         if instruction.holds_another:
-            self.leave((instruction.line or 1) - 1, "another instruction begins inside its brackets")
+            self.leave(instruction.line - 1, "another instruction begins inside its brackets")
         for fault in instruction.faults():
-            self.leave((instruction.line or 1) - 1, fault)
+            self.leave(instruction.line - 1, fault)
 
     def leave(self, position: int, reason: str, text: str | None = None) -> None:
         self.unread.append(Unparsed(position + 1, self.lines[position] if text is None else text, reason))

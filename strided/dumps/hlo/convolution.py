@@ -13,6 +13,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from strided.dumps.hlo.header import in_braces
+
 #: Limit of labelled dimensions.
 MAX_RANK = 1000
 
@@ -39,7 +41,7 @@ def window(dimensions: Sequence[Mapping[str, Any]]) -> str:
         values = [show(dimension) for dimension in dimensions]
         if any(value != silent for value in values):
             parts.append(f"{name}={'x'.join(values)}")
-    return f"{{{' '.join(parts)}}}"
+    return in_braces(parts, " ")
 
 
 def dim_labels(message: Mapping[str, Any]) -> str:

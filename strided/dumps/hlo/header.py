@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from strided.dumps.hlo.quoting import escape
+from strided.dumps.hlo.quoting import quote
 from strided.escape import visible
 from strided.layout import AnyShape, TupleShape
 
@@ -54,8 +54,8 @@ class Alias:
     kind: str = "may-alias"
 
     def __str__(self) -> str:
-        parameter = f"({self.parameter_number}, {index_text(self.parameter_index)}, {self.kind})"
-        return f"{index_text(self.output_index)}: {parameter}"
+        parameter = f"({self.parameter_number}, {in_braces(self.parameter_index)}, {self.kind})"
+        return f"{in_braces(self.output_index)}: {parameter}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ class Donor:
     parameter_index: tuple[int, ...] = ()
 
     def __str__(self) -> str:
-        return f"({self.parameter_number}, {index_text(self.parameter_index)})"
+        return f"({self.parameter_number}, {in_braces(self.parameter_index)})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,9 +142,9 @@ class SourceTables:
             return ""
         places = ("file_name_id", "function_name_id", "line", "end_line", "column", "end_column")
         rows: tuple[dict[int, str], ...] = (
-            {number: f'"{escape(name)}"' for number, name in self.files.items()},
-            {number: f'"{escape(name)}"' for number, name in self.functions.items()},
-            {n: f"{{{' '.join(f'{k}={place.get(k, 0)}' for k in places)}}}" for n, place in self.locations.items()},
+            {number: quote(name) for number, name in self.files.items()},
+            {number: quote(name) for number, name in self.functions.items()},
+            {n: in_braces((f"{k}={place.get(k, 0)}" for k in places), " ") for n, place in self.locations.items()},
             {n: f"{{file_location_id={at} parent_frame_id={up + 1}}}" for n, (at, up) in self.frames.items()},
         )
         blocks = []
@@ -153,10 +153,10 @@ class SourceTables:
         return "\n".join(blocks)
 
 
-def index_text(index: Iterable[object]) -> str:
-    """A shape index as XLA prints it.
+def in_braces(parts: Iterable[object], separator: str = ",") -> str:
+    """A list as XLA prints it; with commas alone, a shape index.
 
-    >>> index_text((2, 0))
-    '{2,0}'
+    >>> in_braces((2, 0)), in_braces(("[0:2]", "[1:3]"), ", ")
+    ('{2,0}', '{[0:2], [1:3]}')
     """
-    return f"{{{','.join(map(str, index))}}}"
+    return f"{{{separator.join(map(str, parts))}}}"

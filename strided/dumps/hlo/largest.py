@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from strided.dumps.hlo.header import index_text
+from strided.dumps.hlo.header import in_braces
 from strided.errors import LayoutError
 from strided.layout import Shape, TupleShape
 from strided.layout.tuples import unbuffered
@@ -81,7 +81,7 @@ def _values(instruction: Any) -> Iterator[Value]:
         yield from _value(instruction.name, instruction.opcode, shape)
     elif instruction.opcode not in ("tuple", "while", "conditional", "call"):
         for index, leaf in shape.leaves():
-            yield from _value(f"{instruction.name}{index_text(index)}", instruction.opcode, leaf)
+            yield from _value(f"{instruction.name}{in_braces(index)}", instruction.opcode, leaf)
 
 
 def _value(name: str, opcode: str, shape: Any) -> Iterator[Value]:

@@ -244,9 +244,8 @@ def without_comments(text: str) -> str:
 def _without(found: re.Match[str]) -> str:
     if found[0][0] == '"':
         return found[0]
-    return (
-        " " if _WORD_END.match(found.string, found.start() - 1) and _WORD_START.match(found.string, found.end()) else ""
-    )
+    parts_words = _WORD_END.match(found.string, found.start() - 1) and _WORD_START.match(found.string, found.end())
+    return " " if parts_words else ""
 
 
 def skip_space(text: str, position: int) -> int:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 
-from strided.dumps.hlo.lexer import CLOSER
+from strided.dumps.hlo.lexer import CLOSER, STRING
 
 #: The pieces of a line for a LineState: strings and comments, closed or open, brackets, the rest.
 _PIECE = re.compile(
-    r"""(?P<string>"[^"\\]*+(?:\\.[^"\\]*+)*+"|'[^'(){}\[\]]*+')|(?P<quote>")"""
+    rf"""(?P<string>{STRING}|'[^'(){{}}\[\]]*+')|(?P<quote>")"""
     r"""|(?P<comment>/\*.*?\*/|(?<!:)//.*+)|(?P<begun>/\*)|(?P<bracket>[(){}\[\]])|(?P<rest>[^\s"'/(){}\[\]]++|['/])"""
 )
 _STRING_END = re.compile(r'[^"\\]*+(?:\\.[^"\\]*+)*+"')

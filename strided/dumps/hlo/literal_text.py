@@ -31,7 +31,7 @@ _MAX_EMPTY_ROWS = 1 << 8
 _DIGITS = {"f32": (6, 9), "f64": (15, 17)}
 
 
-def literal_text(view: memoryview, shape: AnyShape, at: int = 0, *, large: bool = False) -> str:
+def literal_text(view: memoryview, shape: AnyShape, at: int, *, large: bool) -> str:
     """The text of the constant in a LiteralProto; `large` shows arrays of many elements and tuples, too.
 
     `shape` is the instruction's; the literal's own decides how the elements lie. DumpError, at byte `at`, for values

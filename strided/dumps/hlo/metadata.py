@@ -9,29 +9,23 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from strided.dumps.hlo.header import index_text
-from strided.dumps.hlo.quoting import escape
+from strided.dumps.hlo.header import in_braces
+from strided.dumps.hlo.quoting import quote
 from strided.dumps.protobuf.decode import Message
 from strided.dumps.protobuf.wire import MAX_DEPTH
 
-
-def _quoted(value: str) -> str:
-    return f'"{escape(value)}"'
-
-
 #: What is printed, in order, and how. The scheduling name is printed without escapes.
 _PARTS: Mapping[str, Callable[[Any], str]] = {
-    **dict.fromkeys(("op_type", "op_name", "source_file"), _quoted),
+    **dict.fromkeys(("op_type", "op_name", "source_file"), quote),
     **dict.fromkeys(("source_line", "source_end_line", "source_column", "source_end_column"), str),
-    "profile_type": index_text,
-    "deduplicated_name": _quoted,
+    "profile_type": in_braces,
+    "deduplicated_name": quote,
     "scheduling_name": lambda value: f'"{value}"',
     "stack_frame_id": str,
 }
 
 #: Without any of these, an instruction prints no metadata.
 _NEEDED = ("op_type", "op_name", "source_file", "scheduling_name", "stack_frame_id")
-
 
 #: Limit of tuple elements that a message may leave out: one with more is not believed.
 MAX_GAPS = 1000
@@ -59,7 +53,7 @@ def metadata_values(message: Message, payload: Callable[[int], bytes | memoryvie
         return {}
     values = {name: message[name] for name in _PARTS if message.get(name)}
     if "profile_type" in values:
-        values["profile_type"] = index_text(values["profile_type"])
+        values["profile_type"] = in_braces(values["profile_type"])
     if carried := payload_of(message.get("metadata_payload", {}), payload):
         values["metadata_payload"] = str(carried, "utf-8", "backslashreplace")
     return values
@@ -77,7 +71,7 @@ def parts_text(message: Message, payload: bytes | memoryview = b"") -> str:
     """
     parts = [f"{name}={show(message[name])}" for name, show in _PARTS.items() if message.get(name)]
     if payload:
-        parts.append(f'metadata_payload="{escape(payload)}"')
+        parts.append(f"metadata_payload={quote(payload)}")
     return " ".join(parts)
 
 
@@ -125,7 +119,7 @@ def array_text(message: Message) -> str:
     '{"x" {0,1}}'
     """
     index = message.get("shape_index", ())
-    return f'{{"{message.get("instruction_name", "")}"{" " + index_text(index) if index else ""}}}'
+    return f'{{"{message.get("instruction_name", "")}"{" " + in_braces(index) if index else ""}}}'
 
 
 def _node(node: dict[int, Any], leaves: Mapping[int, Message]) -> str:

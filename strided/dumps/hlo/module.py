@@ -298,14 +298,9 @@ class Module:
 
     def _counts(self) -> str:
         """What it is made of, in words."""
-        counts = [*counts_in_words(self)]
-        counts += ["scheduled"] if self.is_scheduled else []
-        counts += [
-            f"{n} {what}"
-            for n, what in ((self.replica_count, "replicas"), (self.num_partitions, "partitions"))
-            if n > 1
-        ]
-        return ", ".join(counts)
+        counts = [*counts_in_words(self), *(["scheduled"] if self.is_scheduled else [])]
+        runs = (self.replica_count, "replicas"), (self.num_partitions, "partitions")
+        return ", ".join([*counts, *(f"{n} {what}" for n, what in runs if n > 1)])
 
     def __str__(self) -> str:
         lines = [f"HloModule {self.name}: {self._counts()}", f"entry {self.entry.name}"]

@@ -75,12 +75,12 @@ def with_parameters(text: str, line: int) -> list[TextInstruction] | None:
     return [*found, instruction]
 
 
-def _statement(text: str, line: int | None) -> TextInstruction | None:
+def _statement(text: str, line: int) -> TextInstruction | None:
     """An instruction without attributes; None if `text` is none."""
     matched = match_statement(text)
     if matched is None:
         return None
-    instruction = TextInstruction(matched, matched.string, line or 0)
+    instruction = TextInstruction(matched, matched.string, line)
     shape = instruction.shape_text
     whole = instruction.text.rstrip().endswith(")") and not trimmed(instruction.behind_operands)
     return instruction if whole and (shape is None or instruction.written_shape is not None) else None

@@ -140,8 +140,8 @@ class _ModuleReader:
         if order is not None and sorted(order) == sorted(ids):
             by_id = dict(zip(ids, found, strict=True))
             found = [by_id[number] for number in order]
-        computation = ProtoComputation(name, tuple(found), execution_thread="" if thread == MAIN_THREAD else thread)
-        computation.id = id
+        computation = ProtoComputation(name, tuple(found))
+        computation.id, computation.execution_thread = id, "" if thread == MAIN_THREAD else thread
         computation.backend_config = str(config, "utf-8", "backslashreplace") if config else None
         self.computations.append(computation)
         self.calls[computation] = [ids for _, ids in sorted(calls)]

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeAlias
 
 from strided.dumps.hlo.attribute_writers import frontend_attribute_values, frontend_attributes_text, text_or_braces
-from strided.dumps.hlo.header import Alias, Donor, EntryLayout, SourceTables
+from strided.dumps.hlo.header import Alias, Donor, EntryLayout, SourceTables, in_braces
 from strided.dumps.hlo.metadata import array_text
 from strided.dumps.protobuf.decode import Fields, decode
 from strided.dumps.protobuf.shapes import read_program_shape
@@ -81,10 +81,7 @@ class ProtoHeader:
 
     def _recovery_lines(self) -> Iterator[str]:
         """How each removed array is recovered: from which array, by which module; sorted by the names of the arrays."""
-        found: dict[tuple[str, tuple[int, ...]], Mapping[str, Any]] = {}
-        for entry in self._recoveries:
-            old = entry.get("old_original_array", {})
-            found[old.get("instruction_name", ""), tuple(old.get("shape_index", ()))] = entry
+        found = {_array_key(entry.get("old_original_array", {})): entry for entry in self._recoveries}
         tab = "  " * (2 * self._depth + 1)
         for _, entry in sorted(found.items(), key=lambda pair: pair[0]):
             old, new = (array_text(entry.get(f"{side}_original_array", {})) for side in ("old", "new"))
@@ -96,8 +93,7 @@ class ProtoHeader:
         found: dict[tuple[str, tuple[int, ...]], list[str]] = {}
         for field in self._found["debug_attributes"]:
             entry = decode("DebugAttributeTableEntryProto", field.view("HloModuleProto.debug_attributes"), field.at)
-            array = entry.get("original_array", {})
-            records = found.setdefault((array.get("instruction_name", ""), tuple(array.get("shape_index", ()))), [])
+            records = found.setdefault(_array_key(entry.get("original_array", {})), [])
             records += map(_debug_text, entry.get("debug_attributes", ()))
         for (name, index), records in sorted(found.items()):
             if records:
@@ -116,13 +112,18 @@ class ProtoHeader:
         )
 
 
+def _array_key(array: Mapping[str, Any]) -> tuple[str, tuple[int, ...]]:
+    """What tells an OriginalArrayProto from others: the instruction, and the place in its tuple."""
+    return array.get("instruction_name", ""), tuple(array.get("shape_index", ()))
+
+
 def _debug_text(record: Mapping[str, Any]) -> str:
     mode = _LOG_MODES.get(record.get("log_mode", 0))
     parts = [f"log_mode={mode}"] if mode else []
     parts += [f"callback_id={record['callback_id']}"] if record.get("callback_id") else []
     parts += ["partitioned=true"] if record.get("partitioned") else []
     parts += [f"op_id={record['op_id']}"] if record.get("op_id") else []
-    return f"{{{','.join(parts)}}}"
+    return in_braces(parts)
 
 
 def _alias(entry: Mapping[str, Any]) -> Alias:

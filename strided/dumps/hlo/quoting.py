@@ -9,6 +9,15 @@ _ESCAPED = {b"n": b"\n", b"t": b"\t", b"r": b"\r", b"a": b"\a", b"b": b"\b", b"f
 _ESCAPES = {0x0A: "\\n", 0x0D: "\\r", 0x09: "\\t", 0x22: '\\"', 0x27: "\\'", 0x5C: "\\\\"}
 
 
+def quote(value: str | bytes | memoryview) -> str:
+    r"""Text between quotes, as XLA prints it.
+
+    >>> print(quote('a"b'))
+    "a\"b"
+    """
+    return f'"{escape(value)}"'
+
+
 def unquote(text: str) -> str:
     r"""The text between quotes, escapes undone; unquoted text unchanged.
 

@@ -9,10 +9,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
-from strided.dumps.hlo.header import index_text
+from strided.dumps.hlo.header import in_braces
 from strided.dumps.protobuf.decode import Message
+from strided.dumps.sharding.tile_assignment import iota_text
 
 
 def replica_groups(message: Message) -> str:
@@ -25,11 +26,11 @@ def replica_groups(message: Message) -> str:
     # Compilers from jaxlib 0.5 to 0.8 keep the second form inside the first one's message.
     if iota := message.get("iota_collective_device_list") or devices.get("iota_replica_group_list"):
         sizes = (iota.get("num_replica_groups", 0), iota.get("num_devices_per_group", 0))
-        return f"[{_join(sizes)}]<={_iota(iota.get('iota_reshape_dims', ()), iota.get('iota_transpose_perm', ()))}"
+        return f"[{_join(sizes)}]<={iota_text(iota.get('iota_reshape_dims', ()), iota.get('iota_transpose_perm', ()))}"
     if mesh := message.get("mesh_axes_replica_group_list"):
         return _mesh_groups(mesh)
     listed = devices.get("replica_groups") or message.get("replica_groups", ())
-    return index_text(index_text(group.get("replica_ids", ())) for group in listed)
+    return in_braces(in_braces(group.get("replica_ids", ())) for group in listed)
 
 
 def _mesh_groups(message: Message) -> str:
@@ -39,23 +40,17 @@ def _mesh_groups(message: Message) -> str:
     shown = f"mesh[{_join(sizes)}]"
     if "iota_transform" in mesh:
         iota = mesh["iota_transform"]
-        shown += f", device_ids=({_iota(iota.get('reshape_dims', ()), iota.get('transpose_perm', ()))})"
+        shown += f", device_ids=({iota_text(iota.get('reshape_dims', ()), iota.get('transpose_perm', ()))})"
     elif mesh.get("device_ids"):
         shown += f", device_ids=({_join(mesh['device_ids'])})"
-    return f"{shown} {index_text(_axis(axes, reference) for reference in message.get('axes', ()))}"
+    return f"{shown} {in_braces(_axis(axes, reference) for reference in message.get('axes', ()))}"
 
 
-def _axis(axes: Iterable[Message], reference: Message) -> str:
-    known = list(axes)
+def _axis(axes: Sequence[Message], reference: Message) -> str:
     number = reference.get("mesh_axis_index", 0)
-    name = _quoted(known[number]) if 0 <= number < len(known) else f"'?{number}'"
+    name = _quoted(axes[number]) if 0 <= number < len(axes) else f"'?{number}'"
     part = reference.get("sub_axis_info")
     return f"{name}:({part.get('pre_size', 0)}){part.get('size', 0)}" if part else name
-
-
-def _iota(reshape: Iterable[int], transpose: Iterable[int]) -> str:
-    sizes, order = list(reshape), list(transpose)
-    return f"[{_join(sizes)}]" + (f"T({_join(order)})" if len(sizes) > 1 else "")
 
 
 def _quoted(axis: Message) -> str:

@@ -115,7 +115,7 @@ def _of_type(names: Mapping[str, str]) -> Rule:
     """The first operand's shape with another element type, by its own."""
 
     def rule(instruction: Instruction, shapes: Sequence[AnyShape]) -> AnyShape | None:
-        if not _have_one_type(map(_array, shapes)) and instruction.opcode == "complex":
+        if instruction.opcode == "complex" and len({_array(shape).element_type for shape in shapes}) != 1:
             return None
         first = _same(instruction, shapes)
         name = None if first is None else names.get(first.element_type, names.get("", first.element_type))
@@ -305,11 +305,6 @@ def _static(shape: AnyShape) -> Shape:
     if any(_array(shape).dynamic):
         raise ValueError(f"dynamic sizes: {shape}")
     return _array(shape)
-
-
-def _have_one_type(shapes: Iterable[Shape]) -> bool:
-    """Whether all have one element type."""
-    return len({shape.element_type for shape in shapes}) == 1
 
 
 def _common_type(shapes: Iterable[Shape]) -> str | None:

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from strided.dumps.hlo.lexer import closing, read_attributes, single_end, skip_space, trimmed, without_comments
+from strided.dumps.hlo.lexer import COMMENT, closing, read_attributes, single_end, skip_space, trimmed, without_comments
 from strided.dumps.hlo.line_state import LineState
 from strided.dumps.hlo.text_instruction import (
     NAME,
@@ -23,7 +23,7 @@ from strided.dumps.hlo.text_instruction import (
     shape_of,
 )
 
-#: ``ENTRY.1`` is a name.
+#: What stands before the signature, if anything does. ``ENTRY.1`` is a name.
 OPENING = re.compile(rf"\s*+(ENTRY(?![\w.\-])\s*+)?%?({NAME})?\s*+")
 _SPACE = r"(?:\s|/\*.*?\*/|//[^\n]*+|(?!))"
 _START = rf"(?:ROOT(?:{_SPACE}++|(?=%)))?%?{NAME}{_SPACE}*+=(?!=)"
@@ -37,8 +37,7 @@ _BRACKETS = rf"\[{_PLAIN}\]|\({_PLAIN}\)|\{{{_PLAIN}(?:\({_PLAIN}\){_PLAIN}|(?!)
 _NUMBER = "(?<==)-?[0-9]++(?=[A-Za-z_%])"
 _PIECE = re.compile(
     rf'(?P<passive>"[^"\\]*+(?:\\.[^"\\]*+)*+"?|{_BRACKETS})|'
-    r"(?P<comment>/\*.*?(?:\*/|\Z)|(?<!:)//[^\n]*+)"
-    rf"|(?P<number>{_NUMBER})|(?P<start>{_START})|(?P<bracket>[({{\[])|(?P<word>{NAME}|\S)",
+    rf"(?P<comment>{COMMENT})|(?P<number>{_NUMBER})|(?P<start>{_START})|(?P<bracket>[({{\[])|(?P<word>{NAME}|\S)",
     re.DOTALL,
 )
 
@@ -61,8 +60,7 @@ def opening_of(line: str) -> str | None:
     line = line.rstrip()
     if not line.endswith("{"):
         return None
-    matched = OPENING.match(line)
-    rest = line[matched.end() : -1].strip() if matched else "?"
+    rest = OPENING.sub("", line[:-1], count=1).strip()
     return line[:-1].rstrip() if not rest or _is_signature(rest) else None
 
 

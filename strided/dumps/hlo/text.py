@@ -26,12 +26,11 @@ from strided.dumps.hlo.mlir import refuse_mlir, refuse_mlir_module
 from strided.dumps.hlo.module import Module
 from strided.dumps.hlo.names import rename
 from strided.dumps.hlo.operands import with_parameters
-from strided.dumps.hlo.statements import STATEMENT_START, LineGroups, opening_of
+from strided.dumps.hlo.statements import STATEMENT_START, LineGroups, indent_of, opening_of
 from strided.dumps.hlo.text_header import TextHeader, is_row, split_rows
 from strided.dumps.hlo.text_instruction import NAME
 from strided.dumps.source import BYTE_ORDER_MARK, split_lines
 from strided.errors import DumpError
-from strided.runtime.argument_checks import whole
 
 _HEADING = re.compile(rf"\s*+({'|'.join(TABLES)})\b{BLANKS}(?=[0-9]|\Z)", re.DOTALL)
 #: Lines among which the end of a row of a source table is looked for: with each token on its own, there are 15.
@@ -49,7 +48,7 @@ class SeveralModulesError(DumpError):
     """A text of several modules, of which none was chosen."""
 
 
-def read_text(text: str, path: str | None = None, index: int | None = None) -> Module:
+def read_text(text: str, index: int | None = None) -> Module:
     """The module in HLO text; the one at `index`, from 0, of several.
 
     DumpError, with line and column, for text that holds no computation, ends inside one, or defines a name twice; also
@@ -59,38 +58,37 @@ def read_text(text: str, path: str | None = None, index: int | None = None) -> M
     >>> print(module.entry.root.shape)
     f32[2]{0}
     """
-    return read_lines(split_lines(text.removeprefix(BYTE_ORDER_MARK)), path, index)
+    return read_lines(split_lines(text.removeprefix(BYTE_ORDER_MARK)), None, index)
 
 
-def read_lines(lines: list[str], path: str | None = None, index: int | None = None) -> Module:
+def read_lines(lines: list[str], path: str | None, index: int | None) -> Module:
     """The module in the lines of a text, like `read_text`; the caller need not keep the text."""
     refuse_mlir_module(lines, path)
     groups = LineGroups(lines)
     may_fold = groups.mention("async")
     try:
-        readers = _read_all(_ModuleReader(groups, path, 0, divided=False, may_fold=may_fold))
+        readers = _read_all(groups, path, divided=False, may_fold=may_fold)
     except RepeatedNameError:  # XLA's tests divide files that their tools take apart
         if not any(_DIVIDER in line for line in lines):
             raise
         groups.restore()
-        readers = _read_all(_ModuleReader(LineGroups(lines), path, 0, divided=True, may_fold=may_fold))
+        readers = _read_all(LineGroups(lines), path, divided=True, may_fold=may_fold)
     count = len(readers)
     if index is None and count > 1:
         words = f"this text holds {count} modules: index=0 to index={count - 1} picks one"
         raise SeveralModulesError(words, path=path, line=readers[1].start + 1, column=1)
-    number = 0 if index is None else whole(index, "index")
+    number = index or 0
     if not 0 <= number < count:
         raise DumpError(f"there is no module {index}: this text holds {count}", path=path)
     return readers[number].module()
 
 
-def _read_all(first: _ModuleReader) -> list[_ModuleReader]:
-    """All modules of a text, one reader each."""
-    readers = [first]
-    while (position := readers[-1].read()) < len(first.lines):
-        readers.append(
-            _ModuleReader(first.groups, first.path, position, divided=first.divided, may_fold=first.may_fold)
-        )
+def _read_all(groups: LineGroups, path: str | None, *, divided: bool, may_fold: bool) -> list[_ModuleReader]:
+    """All modules of a text, one reader each; a text without lines of its own has one, too."""
+    readers, position = list[_ModuleReader](), 0
+    while not readers or position < len(groups.lines):
+        readers.append(_ModuleReader(groups, path, position, divided=divided, may_fold=may_fold))
+        position = readers[-1].read()
     return readers
 
 
@@ -106,6 +104,11 @@ def _fits(header: TextHeader, entry: Computation) -> bool:
     given = [one.shape if one.has_shape else None for one in (*entry.parameters, entry.root)]
     told = *layout.parameters, layout.result
     return len(given) == len(told) and all(map(are_alike, given, told))
+
+
+def _begins_part(text: str, place: int) -> bool:
+    """Whether a source table or a computation begins at a place in a text."""
+    return (_HEADING.match(text, place) or _COMPUTATION.match(text, place)) is not None
 
 
 class _ModuleReader:
@@ -162,7 +165,7 @@ class _ModuleReader:
             if following == len(text) or "\n" in text[end:following]:
                 self._keep_rows(table, rows, position)
                 return last + (following == len(text))
-            if rows and self._begins_part(text, following) and self.groups.may_go_on(last):
+            if rows and _begins_part(text, following) and self.groups.may_go_on(last):
                 self._keep_rows(table, rows, position)
                 return self.groups.go_on(last, following - text.rfind("\n", 0, following) - 1)
         self._keep_rows(table, [trimmed(line[start:])], position)
@@ -176,10 +179,6 @@ class _ModuleReader:
                 self.body.leave(position, f"not row {number} of {table}: {row[:60]}")
         kept += rows
 
-    def _begins_part(self, text: str, place: int) -> bool:
-        """Whether a source table or a computation begins at a place in a text."""
-        return (_HEADING.match(text, place) or _COMPUTATION.match(text, place)) is not None
-
     def _begins_module(self, word: str) -> bool:
         """Whether a line that is not the first begins another module: a second header, or a line between modules."""
         if word.startswith(_DIVIDER):
@@ -187,6 +186,7 @@ class _ModuleReader:
         return (self.name is not None or bool(self.body.computations)) and _HEADER.match(word) is not None
 
     def _read_top(self, position: int) -> int:
+        """Read a computation, or lines that hold the header or several computations; returns the next line."""
         line = self.lines[position]
         if (opening := opening_of(line)) is not None:
             return self.body.read_computation(opening, position)
@@ -218,23 +218,17 @@ class _ModuleReader:
         return end
 
     def module(self) -> Module:
-        if (not self.body.computations or self.body.unread) and not self._read_single() and not self.body.computations:
+        """What was read as a Module. DumpError if that is none, or the text ends before its entry."""
+        if not self.body.computations or self.body.unread:
+            self._read_single()
+        if not self.body.computations:
             refuse_mlir(self.lines[self.start :], self.path)
-            line = next((n for n, text in enumerate(self.lines[self.start :], self.start) if text.strip()), self.start)
-            column = len(self.lines[line]) - len(self.lines[line].lstrip()) + 1
-            words = NO_COMPUTATION
-            if STATEMENT_START.match(self.lines[line]):
-                words += ": instructions stand between 'ENTRY e {' and '}', but for a single one"
-            raise DumpError(words, path=self.path, line=line + 1, column=column)
+            raise self._no_computation()
         entry = self.body.entry or self.body.computations[-1]
         if self.body.entry is None and not _fits(self.header, entry):
             words = "no computation is the one that entry_computation_layout tells of: the text ends before its ENTRY"
             raise DumpError(words, path=self.path, line=len(self.lines), column=len(self.lines[-1]) + 1)
-        folded = (
-            {body for body in unfold(self.body.computations, self.body.leave) if body is not entry}
-            if self.may_fold
-            else set()
-        )
+        folded = set(unfold(self.body.computations, self.body.leave) if self.may_fold else ()) - {entry}
         renamed = rename(sorted(self.body.computations, key=lambda one: one is not self.single))
         module = Module(
             f"module_{entry.name}" if self.name is None else self.name,
@@ -249,16 +243,22 @@ class _ModuleReader:
             body.module = module
         return module
 
-    def _read_single(self) -> bool:
-        """Read the text as a single instruction, with parameters for its operands; returns False if it is none."""
+    def _no_computation(self) -> DumpError:
+        number = next((n for n in range(self.start, len(self.lines)) if self.lines[n].strip()), self.start)
+        words, line = NO_COMPUTATION, self.lines[number]
+        if STATEMENT_START.match(line):
+            words += ": instructions stand between 'ENTRY e {' and '}', but for a single one"
+        return DumpError(words, path=self.path, line=number + 1, column=indent_of(line) + 1)
+
+    def _read_single(self) -> None:
+        """Read the text as a single instruction, with parameters for its operands, if it is one."""
         if self.name is not None or self.body.entry is not None:
-            return False
+            return
         found = with_parameters("\n".join(self.lines[self.start :]), self.start + 1)
         if found is None:
-            return False
+            return
         self.body.unread, self.body.computations, self.body.entry = [], [], None
         self.body.check(found[-1])
         self.body.read_bodies(found[-1], 0)
         self.name, self.header = BODY, TextHeader({"is_scheduled": "true"}, self.tables)
         self.single = self.body.keep(BODY, found, signature=f"ENTRY %{BODY}")
-        return True

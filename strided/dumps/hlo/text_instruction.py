@@ -10,6 +10,7 @@ from sys import intern
 
 from strided.dumps.hlo.attributes import CALLEE_NAMES, LISTS
 from strided.dumps.hlo.computation import Computation
+from strided.dumps.hlo.header import in_braces
 from strided.dumps.hlo.instruction import Instruction
 from strided.dumps.hlo.lexer import (
     brackets,
@@ -200,6 +201,7 @@ class TextInstruction(Instruction):
     """
 
     __slots__ = ("_close", "_open", "bodies", "shape_text", "text")
+    line: int
 
     def __init__(self, found: re.Match[str], text: str, line: int) -> None:
         root, name, shape_text, opcode, names = found.groups()
@@ -231,28 +233,29 @@ class TextInstruction(Instruction):
     @property
     def operand_text(self) -> str:
         """The text between the parentheses."""
-        if self._close < 0:
-            end = closing(self.text, self._open - 1)
-            self._close = end - 1 if end > 0 else len(self.text)
-        return self.text[self._open : self._close]
+        return self.text[self._open : self._end_of_operands()]
 
     @operand_text.setter
     def operand_text(self, text: str) -> None:
-        _ = self.operand_text  # finds where it ends
-        self.text = self.text[: self._open] + text + self.text[self._close :]
+        self.text = self.text[: self._open] + text + self.text[self._end_of_operands() :]
         self._close = self._open + len(text)
+
+    def _end_of_operands(self) -> int:
+        """Place of the parenthesis that ends the operands, searched for once; that of the line's end if none does."""
+        if self._close < 0:
+            end = closing(self.text, self._open - 1)
+            self._close = end - 1 if end > 0 else len(self.text)
+        return self._close
 
     @property
     def behind_operands(self) -> str:
         """The text after the parentheses: the attributes."""
-        _ = self.operand_text
-        return self.text[self._close + 1 :]
+        return self.text[self._end_of_operands() + 1 :]
 
     def faults(self) -> Iterator[str]:
         """What is wrong behind the operands: attributes given twice, values of another form, what is no attribute."""
         if self.opcode != "constant" or self._close >= 0:
-            _ = self.operand_text  # finds where it ends
-            close = self._close
+            close = self._end_of_operands()
         else:  # literals may be long, and are not gone through before they are asked for
             first = _FIRST_ATTRIBUTE.search(self.text, self._open)
             close = first.start() if first else self.text.rfind(")", self._open)
@@ -291,8 +294,7 @@ class TextInstruction(Instruction):
     @property
     def written_attributes(self) -> dict[str, str]:
         """The attributes, as written."""
-        _ = self.operand_text  # finds where the attributes begin
-        found, end = read_attributes(self.text, self._close + 1)
+        found, end = read_attributes(self.text, self._end_of_operands() + 1)
         if rest := trimmed(self.text[end:]):
             found[""] = rest
         return found
@@ -315,8 +317,8 @@ class TextInstruction(Instruction):
         if new_names := self.computation.module.renamed:
             found.update({key: _named_anew(found[key], new_names) for key in CALLEE_NAMES if key in found})
         for key, bodies in (self.bodies or {}).items():
-            names = ", ".join(f"%{body.name}" for body in bodies)
-            found[key] = f"{{{names}}}" if key in LISTS else names
+            names = [f"%{body.name}" for body in bodies]
+            found[key] = in_braces(names, ", ") if key in LISTS else ", ".join(names)
         return found
 
     def _read_callees(self) -> tuple[Computation, ...]:
@@ -366,11 +368,9 @@ def are_names(found: re.Match[str], line: str) -> bool:
 def _named_anew(text: str, names: Mapping[str, str]) -> str:
     """A list of names, or one name, with the new names."""
     new = [
-        f"%{names[name]}" if name in names else part
-        for part in split_list(inside(text))
-        for name in [part.removeprefix("%")]
+        f"%{names[name]}" if (name := part.removeprefix("%")) in names else part for part in split_list(inside(text))
     ]
-    return f"{{{', '.join(new)}}}" if text.startswith("{") else ", ".join(new)
+    return in_braces(new, ", ") if text.startswith("{") else ", ".join(new)
 
 
 def undefined_names(found: Sequence[TextInstruction], names: Set[str]) -> Iterator[tuple[TextInstruction, str]]:

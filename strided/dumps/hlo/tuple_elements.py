@@ -31,7 +31,7 @@ def with_tuple_elements(
     for user, name in undefined:
         if name in named:
             continue
-        elements = _elements(name, named, user.line or 0)
+        elements = _elements(name, named, user.line)
         if not elements:
             remaining.append((user, name))
         named.update((element.name, element) for element in elements)

@@ -124,9 +124,8 @@ def shard(
     check_whole(sharding)
     values = array if isinstance(array, LayoutArray) else np.asarray(array)
     slices = sharding.slices(values.shape, num_devices)
-    counts = sharding.tile_counts or (1,) * values.ndim
     devices = [sharding.device] if sharding.device is not None else range(len(slices))
-    holders = holders_of(sharding, counts, dict.fromkeys(devices))
+    holders = holders_of(sharding, values.ndim, devices)
     name = element_type or element_type_of_dtype(values.dtype).name
     shape = with_layout(name, sharding.shard_shape(values.shape), layout)
     found: dict[int, LayoutArray] = {}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -63,7 +63,7 @@ class ShardedArray(GridArray):
         self._given = dict(shards)
         self._open_file = open_file
         self._opened = BoundedCache[int, "LayoutArray | Array"](MOST_OPEN)
-        self._holders = holders_of(sharding, self._counts, self._given)
+        self._holders = holders_of(sharding, len(shape), self._given)
         self.dtype: np.dtype[Any] = self._dtype()
         if xla is None:  # all are arrays, and none takes long to look at
             for device in self._given:
@@ -174,8 +174,8 @@ class ShardedArray(GridArray):
         return f"<ShardedArray {self.dtype}{list(self.shape)} as {self.sharding}, {shards}{missing}>"
 
 
-def holders_of(sharding: Sharding, counts: tuple[int, ...], given: Mapping[int, Any]) -> dict[Cell, tuple[int, ...]]:
-    """The devices, out of those given, that hold each tile."""
+def holders_of(sharding: Sharding, rank: int, given: Collection[int]) -> dict[Cell, tuple[int, ...]]:
+    """The devices, out of those given, that hold each tile of an array of that rank."""
     if any(device < 0 for device in given):
         raise DumpError(f"{sharding} has no device {min(given)}")
     if sharding.grid is None:
@@ -184,13 +184,13 @@ def holders_of(sharding: Sharding, counts: tuple[int, ...], given: Mapping[int, 
         holding = [device for device in given if sharding.device in (None, device)]
         if not holding and given:
             raise DumpError(f"{sharding}: none of the devices {sorted(given)} holds anything")
-        return {(0,) * len(counts): tuple(holding)} if holding else {}
+        return {(0,) * rank: tuple(holding)} if holding else {}
     found: dict[Cell, list[int]] = {}
     for device in sorted(given):
         cell = sharding.grid.cell_of(device)
         if cell is None:
             raise DumpError(f"{sharding} has no device {device}")
-        found.setdefault(cell[: len(counts)], []).append(device)
+        found.setdefault(cell[:rank], []).append(device)
     return {cell: tuple(devices) for cell, devices in found.items()}
 
 

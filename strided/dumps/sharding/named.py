@@ -67,12 +67,16 @@ class Mesh:
     devices: TileAssignment | None
 
     def __post_init__(self) -> None:
+        if not self.names:
+            if self.devices is not None and self.devices.digits is not None:  # XLA keeps no iota without axes
+                object.__setattr__(self, "devices", None)
+            return
         if len(set(self.names)) < len(self.names):
             name = Counter(self.names).most_common(1)[0][0]
             raise LayoutError(f"the mesh has two axes named {quoted(name)}")
-        if self.names and (self.devices is None or len(self.devices.dimensions) != len(self.names)):
+        if self.devices is None or len(self.devices.dimensions) != len(self.names):
             raise LayoutError("a mesh needs one size for each of its axes")
-        if self.names and self.devices is not None and self.devices.digits is None:
+        if self.devices.digits is None:
             count = tuple(range(self.devices.size))
             if tuple(sorted(self.devices.devices)) != count:
                 raise LayoutError("the devices of a mesh should be 0, 1, 2, ... in some order")
@@ -89,12 +93,13 @@ class Mesh:
         return not self.names and self.devices is not None
 
     def __str__(self) -> str:
-        if self.devices is not None and not self.names:
+        if self.devices is None:
+            return "mesh[]"
+        if not self.names:
             return f"maximal_mesh[device_id={self.devices.device_text()}]"
         axes = ",".join(f"{quoted(name)}={size}" for name, size in zip(self.names, self.sizes, strict=True))
-        plain = self.devices is None or (self.devices.digits is not None and len(self.devices.iota_form[0]) == 1)
-        order = "" if plain or self.devices is None else f", device_ids=({self.devices.device_text()})"
-        return f"mesh[{axes}]{order}"
+        is_default = self.devices.digits is not None and len(self.devices.iota_form[0]) == 1
+        return f"mesh[{axes}]" + ("" if is_default else f", device_ids=({self.devices.device_text()})")
 
 
 @dataclass(frozen=True)

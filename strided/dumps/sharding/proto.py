@@ -22,12 +22,12 @@ _TYPES = ("replicated", "maximal", "tuple", "tiled", "manual", "unknown", "unred
 _GROUPS = ("as", "like")
 
 
-def read_sharding_proto(view: memoryview, make: Callable[..., T], at: int = 0) -> T:
-    """The sharding of an OpSharding message, built by `make` (see `Sharding`); `at` is the byte where it begins.
+def read_sharding_proto(view: memoryview, make: Callable[..., T]) -> T:
+    """The sharding of an OpSharding message, built by `make` (see `Sharding`).
 
     DumpError for any other message, or one that describes no sharding.
     """
-    return _sharding(Fields("OpSharding", view, at), make, 0)
+    return _sharding(Fields("OpSharding", view), make, 0)
 
 
 def _sharding(found: Fields, make: Callable[..., T], depth: int) -> T:
@@ -44,12 +44,7 @@ def _unnamed(found: Fields, make: Callable[..., T], depth: int) -> T:
     if not 0 <= number < len(_TYPES):
         raise DumpError(f"OpSharding.type {number} is unknown", position=at)
     kind = _TYPES[number]
-    group = None
-    if found.integer("is_shard_group"):
-        like = found.integer("shard_group_type")
-        if not 0 <= like < len(_GROUPS):
-            raise DumpError(f"OpSharding.shard_group_type {like} is unknown", position=at)
-        group = Group(_GROUPS[like], found.integer("shard_group_id"))
+    group = _group(found) if found.integer("is_shard_group") else None
     if kind == "tuple":
         if depth >= MAX_DEPTH:
             raise DumpError(f"tuples of shardings are nested more than {MAX_DEPTH} deep", position=at)
@@ -72,13 +67,24 @@ def _unnamed(found: Fields, make: Callable[..., T], depth: int) -> T:
         grid = TileAssignment.iota(dimensions, reshape, found.integers("iota_transpose_perm"))
     else:
         grid = TileAssignment.listed(dimensions, devices)
+    return make(kind="tiled", grid=grid, subgroups=_subgroups(found), group=group)
+
+
+def _group(found: Fields) -> Group:
+    number = found.integer("shard_group_type")
+    if not 0 <= number < len(_GROUPS):
+        raise DumpError(f"OpSharding.shard_group_type {number} is unknown", position=found.at)
+    return Group(_GROUPS[number], found.integer("shard_group_id"))
+
+
+def _subgroups(found: Fields) -> tuple[str, ...]:
+    """What the last dimensions of a grid hold."""
     types = found.integers("last_tile_dims")
-    subgroups = tuple(_TYPES[k] if 0 <= k < len(_TYPES) else str(k) for k in types)
-    if found.integer("replicate_on_last_tile_dim"):
-        if subgroups:
-            raise DumpError("replicate_on_last_tile_dim and last_tile_dims exclude each other", position=at)
-        subgroups = ("replicated",)
-    return make(kind="tiled", grid=grid, subgroups=subgroups, group=group)
+    if not found.integer("replicate_on_last_tile_dim"):
+        return tuple(_TYPES[k] if 0 <= k < len(_TYPES) else str(k) for k in types)
+    if types:
+        raise DumpError("replicate_on_last_tile_dim and last_tile_dims exclude each other", position=found.at)
+    return ("replicated",)
 
 
 def _named(found: Fields) -> NamedSharding:

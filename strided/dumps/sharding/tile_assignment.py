@@ -205,8 +205,16 @@ class TileAssignment:
         """The devices alone: ``[2,4]T(1,0)``, ``[8]`` or ``3,2,1,0``."""
         if self.digits is None:
             return _join(self.devices)
-        reshape, transpose = self.iota_form
-        return f"[{_join(reshape)}]" + (f"T({_join(transpose)})" if len(reshape) > 1 else "")
+        return iota_text(*self.iota_form)
+
+
+def iota_text(reshape: Sequence[int], transpose: Sequence[int]) -> str:
+    """The devices of an iota as XLA prints them.
+
+    >>> iota_text((2, 4), (1, 0)), iota_text((8,), (0,))
+    ('[2,4]T(1,0)', '[8]')
+    """
+    return f"[{_join(reshape)}]" + (f"T({_join(transpose)})" if len(reshape) > 1 else "")
 
 
 def device_number(device: int) -> int:
