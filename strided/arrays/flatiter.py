@@ -179,9 +179,11 @@ class Flat:
 
     def _put(self, places: IndexRange | npt.NDArray[np.intp], values: Array) -> None:
         """Set the elements at flat indices, some at a time, to as many values; the last one for an element stays."""
-        array = self._array
-        if np.may_share_memory(values, array._memory.buffer):
+        array, buffer = self._array, self._array._memory.buffer
+        if np.may_share_memory(values, buffer):
             values = values.copy()
+        if isinstance(places, np.ndarray) and np.may_share_memory(places, buffer):
+            places = places.copy()
         for start in range(0, values.size, _WRITTEN):
             own = values[start : start + _WRITTEN]
             if isinstance(places, IndexRange):

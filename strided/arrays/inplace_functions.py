@@ -91,18 +91,18 @@ def _put(a: Any, ind: Any, v: Any, mode: Any = "raise") -> Any:
 
 
 def _place(arr: Any, mask: Any, vals: Any) -> Any:
-    chosen = np.asarray(mask)
+    chosen = np.asarray(mask).astype(np.bool_, copy=False)
     if not is_writeable(arr) or chosen.size != arr.size or not np.size(vals):
         return NotImplemented
     if overlap.may_share(arr, overlap.as_memory(vals)):
         return NotImplemented  # NumPy reads some of them after they were written
     _judge(np.place, arr, vals)
-    arr.flat[chosen.astype(np.bool_, copy=False).reshape(-1)] = vals
+    arr.flat[chosen.reshape(-1)] = vals
     return None
 
 
 def _putmask(a: Any, mask: Any, values: Any) -> Any:
-    chosen = np.asarray(mask)
+    chosen = np.asarray(mask).astype(np.bool_, copy=False)
     if not is_writeable(a) or chosen.size != a.size or not np.size(values):
         return NotImplemented
     _judge(np.putmask, a, values)

@@ -25,7 +25,7 @@ from strided.cli.options import (
     progress,
     width,
 )
-from strided.cli.targets import refuse_place, refuse_standard_output
+from strided.cli.targets import refuse_place, refuse_source, refuse_standard_output
 from strided.diagnosis.padding.scrub import scrub_file
 from strided.escape import visible
 from strided.io.containers import ending_of
@@ -87,3 +87,4 @@ def _check_names(source: str, out: str) -> None:
     if ending_of(out) in (".npy", *CONTAINERS, *FOREIGN_ENDINGS):
         raise click.UsageError(f"{out}: --scrub writes raw bytes: end the name otherwise, as in .bin")
     refuse_standard_output(out)
+    refuse_source(out, [source])

@@ -24,11 +24,16 @@ def check_target(target: str, sources: Sequence[str], *endings: str, overwrite: 
     if target == STANDARD:
         return
     refuse_standard_output(target)
-    for status in statuses(sources):
-        refuse_same(status, target)
+    refuse_source(target, sources)
     if ending_of(target) not in ("", *endings):
         raise click.UsageError(f"{target}: end the name in {endings[0]}, which is what is written")
     refuse_place(target, overwrite=overwrite)
+
+
+def refuse_source(target: str, sources: Sequence[str]) -> None:
+    """OSError for a file that is one of the sources."""
+    for status in statuses(sources):
+        refuse_same(status, target)
 
 
 def refuse_place(target: str, *, overwrite: bool) -> None:

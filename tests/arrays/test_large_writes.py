@@ -76,6 +76,29 @@ def test_flat_gets_values_that_lie_in_the_array() -> None:
         same_values(a, wanted.reshape(x.shape))
 
 
+def test_flat_gets_indices_that_lie_in_the_array() -> None:
+    """They are all read before anything is written."""
+    order = np.random.default_rng(8).permutation(200_000)
+    for values in (np.arange(order.size), 10**9):
+        a = sd.LayoutArray(order.copy(), "s64[200,1000]{0,1}")
+        wanted = a.to_numpy().reshape(-1)
+        wanted[order] = values
+        a.flat[a.buffer.view(np.int64)] = values
+        same_values(a, wanted.reshape(a.shape))
+
+
+@pytest.mark.parametrize("rows", [5, 300])
+def test_masks_of_numbers(rows: int) -> None:
+    """Any number but 0 chooses an element, of a small array, too."""
+    x = VALUES[:rows].copy()
+    a, mask = sd.LayoutArray.from_numpy(x, "{0,1:T(8,128)}"), x // 3
+    for values in (np.int8(-1), -x, [-2, -3]):
+        for function in (np.putmask, np.place):
+            for v in (a, x):
+                function(v, mask, values)
+            same_values(a, x)
+
+
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_masks(layout: str) -> None:
     a, x = array(layout)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,8 @@ import pytest
 
 import strided as sd
 from strided.diagnosis.difference import Difference, diff
+from strided.diagnosis.difference.causes.moved import shifted_bytes
+from strided.diagnosis.difference.operands import Wrapped
 from tests.thinned import thinned
 
 Array = npt.NDArray[Any]
@@ -112,6 +115,65 @@ def test_a_dump_of_the_other_byte_order_that_was_read_from_a_wrong_offset() -> N
     values = np.random.default_rng(0).integers(0, 1 << 30, 40_000).astype(">i4")
     first = diff(values, np.roll(values, 10_000).astype("<i4")).patterns[0]
     assert (first.kind, first.where, first.share) == ("shift", "40,000 bytes", 0.75)
+
+
+@pytest.mark.parametrize("nbytes", [-1_932_004, 1_932_004])
+def test_nearly_half_of_a_dump_may_come_from_beyond_an_end(nbytes: int) -> None:
+    image = np.random.default_rng(2).random(1_500_000, np.float32)
+    parts = image[:1_000_000], image[483_001 : 483_001 + 1_000_000]
+    first = diff(*parts[:: -1 if nbytes > 0 else 1]).patterns[0]
+    assert (first.kind, first.where) == ("shift", f"{nbytes:,} bytes")
+    assert first.share == pytest.approx(0.517, abs=0.02)
+
+
+@pytest.mark.parametrize(
+    "text", ["s32[1000,1]{1,0:T(8,128)}", "s32[300,3]{1,0:T(8,128)}", "s16[999,2]{1,0:T(8,128)(2,1)}"]
+)
+def test_zeros_of_padding_alone_tell_of_no_movement(text: str) -> None:
+    """Most of b's values are zeros, as are those of padding, beside which elements of narrow arrays lie."""
+    shape = sd.parse_shape(text)
+    for seed in range(15):
+        rng = np.random.default_rng(seed)
+        a, b = (
+            sd.LayoutArray.from_numpy(
+                (rng.integers(0, 60, shape.dimensions) * (rng.random(shape.dimensions) > zeros)).astype(shape.dtype),
+                shape,
+            )
+            for zeros in (0.7, 0.9)
+        )
+        assert "shift" not in {pattern.kind for pattern in diff(a, b).patterns}, seed
+
+
+@pytest.mark.parametrize("layout", ["{1,0}", "{1,0:T(8,128)}"])
+def test_of_values_that_repeat_the_nearest_tell_the_movement(layout: str) -> None:
+    values = np.tile(np.arange(64, dtype=np.float32), (512, 8))
+    a, b = (sd.LayoutArray.from_numpy(x, layout) for x in (values, np.roll(values, 3)))
+    assert_shift(diff(a, b), 12)
+
+
+def test_a_file_that_is_truncated_is_read_no_further(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "dump"
+    path.write_bytes(values_of((60_000,)).tobytes())
+    runs, released = shifted_bytes._runs, Wrapped.release
+    blocks: list[str] = []
+
+    def release(operand: Wrapped) -> None:
+        released(operand)
+        if operand.name == "a" and looked_for:
+            blocks.append(operand.name)
+            os.truncate(path, 239_999)
+
+    def runs_of(*arguments: Any) -> Any:
+        looked_for.append(True)
+        return runs(*arguments)
+
+    looked_for: list[bool] = []
+    monkeypatch.setattr(shifted_bytes, "_BLOCK_BYTES", 1 << 12)
+    monkeypatch.setattr(shifted_bytes, "_runs", runs_of)
+    monkeypatch.setattr(Wrapped, "release", release)
+    with pytest.raises(sd.BufferSizeError, match="was truncated"):
+        diff((path, "f32[60000]{0}"), np.random.default_rng(1).random(60_000, np.float32))
+    assert len(blocks) == 1
 
 
 def test_a_run_of_few_values_is_no_movement() -> None:

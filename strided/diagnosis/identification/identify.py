@@ -56,8 +56,9 @@ _SMOOTH = 0.8
 #: Slots of a large buffer that are chosen for the rows of readings.
 _ROWS = 16384
 _NOWHERE: Table = np.zeros(0, np.int64)
-#: Bytes that are looked at, and bits of information in each from which on they say nothing: values have 7.6 at most.
-_LOOKED_AT, _EVEN = 1 << 16, 7.97
+#: Places, and bytes from each on, that are looked at: each place is another page of a mapped file. Bits of information
+#: in a byte from which on they say nothing: values have 7.6 at most.
+_LOOKED_AT, _EVEN = (256, 256), 7.97
 #: Nats by which the signs of one type, or of one byte order, must fall behind those of another to be left out.
 _IMPLAUSIBLE = 60.0
 
@@ -180,7 +181,7 @@ def _identified(
 
 
 def _notes(source: Source, known: Known, start: int, result: Identification) -> Iterator[str]:
-    """What to say of the sizes, and of a buffer that begins as files of another format do."""
+    """What to say of the sizes, of a buffer that begins as another format does, and of bytes that say nothing."""
     have = source.size - start
     if known.element_type is not None and known.sizes is not None:
         kind = ELEMENT_TYPES[known.element_type]
@@ -202,10 +203,11 @@ def _notes(source: Source, known: Known, start: int, result: Identification) -> 
 
 def _is_even(source: Source, start: int) -> bool:
     """Whether all values of a byte are about as common, in a buffer that is large enough to tell."""
-    size = source.size - start
-    if size < _LOOKED_AT:
+    size, (places, neighbours) = source.size - start, _LOOKED_AT
+    if size < places * neighbours:
         return False
-    at = np.random.default_rng(31).integers(0, size, _LOOKED_AT)
+    begins = np.random.default_rng(31).integers(0, size - neighbours + 1, places)
+    at = (begins[:, None] + np.arange(neighbours)).reshape(-1)
     return entropy(source.fetch(Reading(Shape("u8", (size,), Layout((0,))), start), at)[0]) > _EVEN
 
 

@@ -5,7 +5,7 @@ its padding would hold is not known then. A movement is named only if each compa
 is equal to the last bit. What comes from padding, or from beyond an end, refutes nothing and is not explained.
 
 Near a mismatch, each byte votes for how far away it is held. Farther away a run of bytes is looked for: a dump that is
-read from a wrong offset begins anywhere.
+read from a wrong offset begins anywhere. Of what repeats, the nearest place tells most.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from strided.diagnosis.difference.causes.evidence import Evidence, Probe, Test, 
 from strided.diagnosis.difference.causes.moved.distances import likeliest_steps, window
 from strided.diagnosis.difference.causes.moved.slots import at_slots, memories, slots_of
 from strided.diagnosis.difference.operands import Operand
-from strided.diagnosis.difference.places import Numbers
+from strided.diagnosis.difference.places import LEAST_SHARE, Numbers
 from strided.diagnosis.difference.result import Pattern
 from strided.diagnosis.difference.scan import same_layout
 from strided.diagnosis.difference.values import Mask, converted
@@ -35,12 +35,12 @@ Bytes = npt.NDArray[np.uint8]
 #: Single bytes come again and again: only so many in turn identify a place.
 _IN_TURN = 16
 #: Bytes of a run, and different ones among them, so that it is hardly found twice; runs, and places that are tried.
-_RUN_BYTES, _LEAST_DIFFERENT, _RUNS, _PLACES = 64, 8, 4, 2
+_RUN_BYTES, _LEAST_DIFFERENT, _RUNS, _PLACES = 64, 8, 8, 2
 #: Bytes on both sides of a run in which it is looked for, and at once. Another array's elements are laid out for this
 #: if they take no more bytes.
 _FAR_BYTES, _BLOCK_BYTES = 1 << 29, 1 << 22
-#: The part of the mismatches that must come from elements of a.
-_LEAST_KNOWN = 0.5
+#: The part of the mismatches that must come from elements of a. Where half of all do, a few of them may show less.
+_LEAST_KNOWN = 1 / 3
 
 
 class _Slots(NamedTuple):
@@ -76,7 +76,7 @@ def _steps(evidence: Evidence, memory: LayoutArray) -> Iterator[int]:
     before, after = (_held(each, memory, near).bytes.reshape(-1) for each in (evidence.a, evidence.b))
     yield from likeliest_steps([(before.astype(np.uint64), after.astype(np.uint64))], _IN_TURN)
     found = Counter(_far_steps(evidence, memory))
-    yield from (step for step, _ in found.most_common(_PLACES))
+    yield from sorted(found, key=lambda step: (-found[step], abs(step)))[:_PLACES]
 
 
 def _far_steps(evidence: Evidence, memory: LayoutArray) -> Iterator[int]:
@@ -87,12 +87,17 @@ def _far_steps(evidence: Evidence, memory: LayoutArray) -> Iterator[int]:
     flat = rows.reshape(-1)
     start, stop = max(0, min(runs) - _FAR_BYTES), min(flat.size, max(runs) + _FAR_BYTES)
     for first in range(start, stop, _BLOCK_BYTES):
-        block = flat[first : first + _BLOCK_BYTES + _RUN_BYTES].tobytes()
+        if evidence.a.whole is not None:
+            evidence.a.whole.region  # noqa: B018  # checks that a mapped file is still there
+        block = flat[first : first + _BLOCK_BYTES + _RUN_BYTES - 1].tobytes()
         evidence.a.release()
         for begin, run in runs.items():
-            place = block.find(run)
-            if place >= 0:
-                yield begin - first - place
+            own = begin - first
+            if 0 <= own < _BLOCK_BYTES:
+                places = [block.rfind(run, 0, own + _RUN_BYTES - 1), block.find(run, own)]  # the nearest on either side
+            else:
+                places = [block.find(run)]
+            yield from (own - place for place in places if place >= 0)
 
 
 def _runs(evidence: Evidence, memory: LayoutArray) -> dict[int, bytes]:
@@ -121,12 +126,16 @@ def _moved(evidence: Evidence, memory: LayoutArray, step: int) -> Test:
 
     def test(probe: Probe) -> float:
         first = slots_of(memory, probe.points) + slots
-        one, other = (_held(evidence.a, memory, each) for each in (first, first + 1))
+        one = _held(evidence.a, memory, first)
+        other = _held(evidence.a, memory, first + 1) if cut else one
         made = np.concatenate([one.bytes[:, cut:], other.bytes[:, :cut]], axis=1)
         same = (made == _bytes_of(probe.values)).all(axis=1)
-        if (~same & one.element & other.element).any():
+        elements = one.element & other.element
+        if (~same & elements).any():
             return 0.0
-        return share_of(same & one.known & other.known)
+        share = share_of(same & one.known & other.known)
+        # Zeros of b may be those of padding by chance: alone they tell of a movement only if nearly all are.
+        return share if share >= LEAST_SHARE or share_of(elements) >= _LEAST_KNOWN else 0.0
 
     return test
 
