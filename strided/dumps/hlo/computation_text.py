@@ -274,7 +274,9 @@ class ComputationReader:
         if not found:
             self.leave(first, "a computation without instructions")
             return
-        entry, name = next(OPENING.finditer(opening)).groups("")  # it matches the empty beginning of any text
+        matched = OPENING.match(opening)
+        assert matched is not None  # at least the empty beginning
+        entry, name = matched.groups("")
         if entry and self.entry is not None:
             raise self._twice("a second ENTRY", first + 1)
         if name and name in self._named:

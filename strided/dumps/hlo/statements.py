@@ -60,7 +60,9 @@ def opening_of(line: str) -> str | None:
     line = line.rstrip()
     if not line.endswith("{"):
         return None
-    rest = OPENING.sub("", line[:-1], count=1).strip()
+    matched = OPENING.match(line)
+    assert matched is not None  # at least the empty beginning
+    rest = line[matched.end() : -1].strip()
     return line[:-1].rstrip() if not rest or _is_signature(rest) else None
 
 
