@@ -94,6 +94,7 @@ def test_a_command_that_is_killed_leaves_no_child(tmp_path: Path) -> None:
         assert process.communicate(timeout=60) == ("", "")
 
 
+@pytest.mark.slow
 def test_a_signal_to_both_ends_a_command_once(tmp_path: Path) -> None:
     command = _command("os.killpg(0, signal.SIGINT); time.sleep(30)", tmp_path)
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, start_new_session=True)
@@ -101,6 +102,7 @@ def test_a_signal_to_both_ends_a_command_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("shape", "code"), [(SHAPE, 0), ("f32[", 2)], ids=["done", "refused"])
+@pytest.mark.slow
 def test_a_caller_that_catches_the_end_goes_on_once(shape: str, code: int, tmp_path: Path) -> None:
     (tmp_path / "x.bin").write_bytes(sample())
     script = """

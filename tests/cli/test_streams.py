@@ -42,6 +42,7 @@ def test_a_pipe_brings_other_things(content: str, dump: Path, tmp_path: Path) ->
 
 @pytest.mark.parametrize("expanded", thinned([False, True], 5))
 @pytest.mark.parametrize("typed", thinned([True, False], 2))
+@pytest.mark.slow
 def test_diff_takes_what_the_pipe_says_of_itself(dump: Path, tmp_path: Path, expanded: bool, typed: bool) -> None:
     if typed:
         sd.save_npy(tmp_path / "x.npy", expected())

@@ -61,6 +61,7 @@ def test_the_caret_stands_under_the_place(run: Run, monkeypatch: pytest.MonkeyPa
     "command",
     thinned(map(pytest.param, [("explore", TEXT, "-o"), ("info", "f32[99,99]{1,0:T(8,128)}", "--svg")]), 2),
 )
+@pytest.mark.slow
 def test_pages_and_pictures_are_utf8_in_every_encoding(command: tuple[str, ...], tmp_path: Path) -> None:
     """A page is refused by its own policy if a character of its script is another one."""
     out = tmp_path / ("x.html" if command[0] == "explore" else "x.svg")

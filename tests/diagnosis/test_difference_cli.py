@@ -64,6 +64,7 @@ def test_a_shape_that_is_left_out_is_that_of_the_other_file(
 
 @pytest.mark.parametrize(("piped", "file"), [("raw.bin", "x.npy"), ("x.npy", "raw.bin")])
 @pytest.mark.parametrize("turn", thinned([1, -1], 2))
+@pytest.mark.slow
 def test_the_shape_of_one_file_is_that_of_the_pipe(piped: str, file: str, turn: int, folder: Path) -> None:
     np.load("x.npy").tofile("raw.bin")
     command = [sys.executable, "-m", "strided", "diff", *("-", file)[::turn]]

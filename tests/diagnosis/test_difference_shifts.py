@@ -94,7 +94,7 @@ def test_what_does_not_give_every_compared_element_is_no_movement(a_layout: str,
     assert "shift" not in {pattern.kind for pattern in diff(a, b).patterns}
 
 
-@pytest.mark.parametrize("nbytes", [40_000, -40_000, 40_002, -3_001])
+@pytest.mark.parametrize("nbytes", thinned([40_000, -40_002, -3_001, 40_002], 2))
 @pytest.mark.parametrize("text", ["f32[30000]{0}", "f32[100,380]{1,0:T(8,128)}", "bf16[250,200]{1,0}"])
 def test_a_dump_that_was_read_from_a_wrong_offset(text: str, nbytes: int) -> None:
     """However far it is: what comes from beyond an end refutes nothing, and is not explained."""

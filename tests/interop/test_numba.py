@@ -66,6 +66,7 @@ def test_every_element_is_read(layout: str, dtype: str) -> None:
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.slow
 def test_views_are_read(layout: str) -> None:
     x = np.arange(13 * 9, dtype=np.int32).reshape(13, 9)
     a = sd.LayoutArray.from_numpy(x, layout)

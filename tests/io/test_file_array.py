@@ -247,6 +247,7 @@ def test_a_source_that_is_truncated_meanwhile_is_an_error(
 
 
 @pytest.mark.parametrize("command", thinned(["show", "convert"], 2))
+@pytest.mark.slow
 def test_another_process_truncates_the_file(command: str, tmp_path: Path) -> None:
     source = tmp_path / "x.bin"
     with source.open("wb") as file:

@@ -40,6 +40,7 @@ def _without(library: str, *arguments: str) -> tuple[int, str]:
         ("torch", "strided.interop.torch", "strided.interop.torch needs torch: pip install 'strided[torch]'"),
     ],
 )
+@pytest.mark.slow
 def test_the_error_says_what_to_install(library: str, module: str, advice: str) -> None:
     code, err = _without(library, "program", f"import {module}")
     assert code == 1

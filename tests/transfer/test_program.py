@@ -122,6 +122,7 @@ def test_what_goes_wrong_while_tasks_are_made_is_raised(threads: int) -> None:
 
 @pytest.mark.parametrize("threads", thinned([4, 1], 2))
 @pytest.mark.parametrize("begun", thinned([300, 0], 2))
+@pytest.mark.slow
 def test_what_goes_wrong_keeps_no_buffer_alive(threads: int, begun: int) -> None:
     """A file that is mapped can be closed."""
     sd.set_num_threads(threads)
