@@ -407,13 +407,12 @@ def gather_masked(array: ArrayBase, mask: npt.NDArray[np.bool_]) -> Array | None
 def put_masked(array: ArrayBase, mask: npt.NDArray[np.bool_], values: Array) -> None:
     """Put values, one for all or one for each element of the array, at the elements that a mask chooses.
 
-    As `scatter_masked`, of any array, and wherever the mask and the values lie.
+    As `scatter_masked`, of any array.
     """
     if array.size < limits.current.loading_elements or array._map.is_spread:
         array[mask] = values[mask] if values.ndim else values
         return
     array._memory.begin_writing()
-    mask, values = (x.copy() if np.may_share_memory(x, array._memory.buffer) else x for x in (mask, values))
     scatter_masked(array, mask, values)
 
 
@@ -425,10 +424,11 @@ def scatter_masked(array: ArrayBase, mask: npt.NDArray[np.bool_], values: Array)
     array : ArrayBase
         Each of its elements lies at a place of its own.
     mask : ndarray of bool
-        Not in memory that is written.
     values : ndarray
         Of the array's dtype: one for all, one for each element of the array, or one for each that the mask chooses.
     """
+    # What lies in memory that is written is read before.
+    mask, values = (x.copy() if np.may_share_memory(x, array._memory.buffer) else x for x in (mask, values))
     block = blocks.run_block(mask.shape, _MASKED_ELEMENTS)
     pieces = list(blocks.boxes(blocks.even_cuts(mask.shape, block)))
     in_turn = values.ndim == 1 and values.shape != mask.shape

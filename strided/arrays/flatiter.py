@@ -130,7 +130,7 @@ class Flat:
         if places == self._whole:
             return self.copy()
         if not places.size or places.size * np.intp(0).itemsize < array.nbytes:
-            indices = places.start + places.step * np.arange(places.size)
+            indices = places.indices()
             found = array._at_points([indices])
             return array._gathered(indices.shape, self._index_of(indices)) if found is None else found
         # All elements take less memory than the indices of those that are wanted, and less time.
@@ -187,7 +187,7 @@ class Flat:
         for start in range(0, values.size, _WRITTEN):
             own = values[start : start + _WRITTEN]
             if isinstance(places, IndexRange):
-                some = places.start + places.step * np.arange(start, start + own.size)
+                some = places.indices(start, start + own.size)
             else:
                 some = places.reshape(-1)[start : start + own.size]
             array._scatter(transfer.offsets_at(array._map, self._index_of(some), some.shape), own)

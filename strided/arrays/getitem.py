@@ -138,7 +138,6 @@ class Indexing(ArrayBase):
         values = self._cast(as_array(value), key, (count,))
         if values.shape == (1,):
             values = values.reshape(())
-        mask, values = (x.copy() if np.may_share_memory(x, self._memory.buffer) else x for x in (mask, values))
         fancy.scatter_masked(self, mask, values)
         return True
 

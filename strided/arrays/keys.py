@@ -31,6 +31,10 @@ class IndexRange(NamedTuple):
     step: int
     size: int
 
+    def indices(self, first: int = 0, stop: int | None = None) -> npt.NDArray[np.intp]:
+        """The indices in an array: all of them, or those from one place among them to another."""
+        return np.arange(first, self.size if stop is None else stop, dtype=np.intp) * self.step + self.start
+
 
 class Flag(NamedTuple):
     """A 0-d boolean: an index array of one entry (true) or none (false), for no axis at all."""
@@ -273,7 +277,7 @@ def index_arrays(selection: Selection) -> tuple[tuple[int, ...], list[Any]]:
     for item in items:
         if isinstance(item, IndexRange):
             position = seen if seen < front else seen + len(fancy)
-            indices = np.arange(item.size, dtype=np.intp) * item.step + item.start
+            indices = item.indices()
             arrays.append(indices.reshape((-1,) + (1,) * (len(shape) - 1 - position)))
             seen += 1
         elif item is None:
