@@ -1,4 +1,4 @@
-"""OUT of `strided convert` and `strided assemble`: where arrays go, in which format, layout and element type."""
+"""OUT of the commands that write arrays: where these go, in which format, layout and element type."""
 
 from __future__ import annotations
 
@@ -86,30 +86,49 @@ class ArrayOutput:
             raise click.UsageError(
                 f"{len(arrays)} arrays: name one of them, or write them to a .npz, .safetensors or .zarr"
             )
-        if self.element_type is not None:
-            _check_cast(arrays.values(), self.element_type)
-        only, layout = next(iter(arrays.values())), self.layout
-        arrays = arrays if self.name is None else {self.name: only}
-        if layout is None and ending_of(self.path) not in (".npy", *convert_file.CONTAINERS):
-            layout = Layout(descending(len(only.shape)))
+        self.check_cast(arrays.values())
+        arrays = arrays if self.name is None else {self.name: next(iter(arrays.values()))}
         with progress(sum(array.size for array in arrays.values()), "converting") as advance:
             if self.path == STANDARD:
-                _write_to_standard_output(only, layout, self.element_type, advance)
+                [only] = arrays.values()
+                _write_to_standard_output(only, self.layout_of(only), self.element_type, advance)
                 return
-            size = convert_file.write_arrays(
-                arrays,
-                self.path,
-                layout,
-                element_type=self.element_type,
-                overwrite=self.overwrite,
-                grouped=self.name is not None,
-                progress=advance,
-            )
-        click.echo(f"{visible(self.path)}: {size:,} bytes, {self._written(arrays, layout)}")
+            size = self.put(arrays, advance)
+        click.echo(f"{visible(self.path)}: {size:,} bytes, {self._written(arrays)}")
 
-    def _written(self, arrays: Mapping[str, Any], layout: Layout | None) -> str:
+    def put(self, arrays: Mapping[str, Any], advance: Callable[[int], object]) -> int:
+        """Write arrays by name, and say nothing; returns the bytes of the file."""
+        return convert_file.write_arrays(
+            arrays,
+            self.path,
+            self.layout_of(next(iter(arrays.values()))),
+            element_type=self.element_type,
+            overwrite=self.overwrite,
+            grouped=self.name is not None,
+            progress=advance,
+        )
+
+    def check_cast(self, arrays: Iterable[Any]) -> None:
+        """Refuse a cast that NumPy lacks: between some types of ml_dtypes, as from int4 to uint4, there is none."""
+        if self.element_type is None:
+            return
+        wanted = element_type_named(self.element_type).dtype
+        assert wanted is not None, "_element_type takes types of arrays alone"
+        for dtype in (array.dtype for array in arrays):
+            if not np.can_cast(dtype, wanted, "unsafe"):
+                raise click.UsageError(
+                    f"--dtype: NumPy cannot cast {dtype} to {wanted}; convert to another type first, such as f32"
+                )
+
+    def layout_of(self, array: Any) -> Layout | None:
+        """The layout in which the array is written; None for the values in a format of its own."""
+        if self.layout is None and ending_of(self.path) not in (".npy", *convert_file.CONTAINERS):
+            return Layout(descending(len(array.shape)))
+        return self.layout
+
+    def _written(self, arrays: Mapping[str, Any]) -> str:
         """What was written, and how to read it if NumPy alone cannot."""
-        out = self.path
+        out, layout = self.path, self.layout_of(next(iter(arrays.values())))
         shapes = convert_file.result_shapes(arrays, layout, self.element_type)
         first, shape = next(iter(shapes.items()))
         values = f"{shape.dtype.name}{list(shape.dimensions)}" if layout is None else str(shape)
@@ -173,17 +192,6 @@ def _element_type(text: str) -> str:
     if not kind.is_array:
         raise click.UsageError(f"--dtype: {kind.name} has no values")
     return kind.name
-
-
-def _check_cast(arrays: Iterable[Any], element_type: str) -> None:
-    """Refuse a cast that NumPy lacks: between some types of ml_dtypes, as from int4 to uint4, there is none."""
-    wanted = element_type_named(element_type).dtype
-    assert wanted is not None, "_element_type takes types of arrays alone"
-    for dtype in (array.dtype for array in arrays):
-        if not np.can_cast(dtype, wanted, "unsafe"):
-            raise click.UsageError(
-                f"--dtype: NumPy cannot cast {dtype} to {wanted}; convert to another type first, such as f32"
-            )
 
 
 def _write_to_standard_output(

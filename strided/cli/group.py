@@ -26,6 +26,7 @@ from strided.cli.info import info
 from strided.cli.ls import ls
 from strided.cli.memory import memory
 from strided.cli.padding import padding
+from strided.cli.shard import shard
 from strided.cli.show import show
 from strided.cli.warmup import warmup
 from strided.files.atomic import naming_in_write_errors
@@ -129,7 +130,23 @@ def commands(context: click.Context) -> None:
         click.echo(context.get_help())
 
 
-_COMMANDS = (info, show, padding, identify, diff, convert, assemble, ls, hlo, memory, copies, explore, demo, warmup)
+_COMMANDS = (
+    info,
+    show,
+    padding,
+    identify,
+    diff,
+    convert,
+    assemble,
+    shard,
+    ls,
+    hlo,
+    memory,
+    copies,
+    explore,
+    demo,
+    warmup,
+)
 for command in _COMMANDS:
     command.context_class = Context
     commands.add_command(command)

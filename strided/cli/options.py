@@ -34,12 +34,13 @@ SOURCE_HELP = (
     f"{_COMPRESSED_HELP}"
 )
 SHARD_HELP = f"FILE is a file of raw bytes, a .npy file, or {_NAMED_HELP}. {_COMPRESSED_HELP}"
-TARGET_HELP = (
+ENDING_HELP = (
     "The ending of OUT says what it holds: .npy, .npz, .safetensors, .zarr (or OUT.zarr:NAME and so on), and .bin, "
-    ".raw, .dat or none for raw bytes, row-major without --to; - is standard output. With --to a .safetensors file "
-    "holds the raw bytes and their shape, a .zarr its chunks in the layout, and other endings raw bytes, except those "
-    "of other formats, such as .csv. An OUT that exists is kept without --force; OUT is never a FILE itself."
+    ".raw, .dat or none for raw bytes, row-major without --to. With --to a .safetensors file holds the raw bytes and "
+    "their shape, a .zarr its chunks in the layout, and other endings raw bytes, except those of other formats, such "
+    "as .csv. An OUT that exists is kept without --force; OUT is never a FILE itself."
 )
+TARGET_HELP = f"{ENDING_HELP} As OUT, - is standard output."
 
 
 class ByteNumber(click.IntRange):

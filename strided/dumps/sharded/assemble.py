@@ -12,7 +12,6 @@ from typing import Any, SupportsIndex
 
 import numpy as np
 
-from strided.arrays.base import Array
 from strided.arrays.layout_array import LayoutArray
 from strided.arrays.padding import padding_scalar
 from strided.dumps.sharded.sharded_array import ShardedArray, holders_of, with_layout
@@ -22,8 +21,12 @@ from strided.layout import Layout, Shape
 from strided.layout.element_types import element_type_of_dtype
 from strided.layout.parser import parse
 from strided.runtime.argument_checks import whole
+from strided.wording import counted
 
 __all__ = ["ShardedArray", "assemble", "shard"]
+
+#: More devices than any machine has; a text may name 2^60 of them.
+_MOST_DEVICES = 1 << 20
 
 
 def assemble(
@@ -111,7 +114,7 @@ def shard(
     Raises
     ------
     UnsupportedError
-        As for `assemble`; a dtype that XLA lacks.
+        As for `assemble`; a dtype that XLA lacks; more than a million devices.
     LayoutError, NotationError
         Not as many dimensions as the sharding cuts, or too few devices; a layout that is invalid or does not fit.
     TypeError
@@ -121,22 +124,38 @@ def shard(
     [[0, 1], [2, 3], [4, -1], [-1, -1]]
     """
     sharding = as_sharding(sharding)
-    check_whole(sharding)
     values = array if isinstance(array, LayoutArray) else np.asarray(array)
-    slices = sharding.slices(values.shape, num_devices)
-    devices = [sharding.device] if sharding.device is not None else range(len(slices))
-    holders = holders_of(sharding, values.ndim, devices)
-    name = element_type or element_type_of_dtype(values.dtype).name
-    shape = with_layout(name, sharding.shard_shape(values.shape), layout)
+    tiles = tiles_of(sharding, values.shape, num_devices)
+    shape = shape_of_shards(values, sharding, layout, element_type)
     found: dict[int, LayoutArray] = {}
-    for cell, owners in holders.items():
-        laid = _laid_out(values, slices.of_tile(cell), shape, padding)
-        found.update(dict.fromkeys(owners, laid))
+    for owners, where in tiles:
+        found.update(dict.fromkeys(owners, laid_out(values, where, shape, padding)))
     return dict(sorted(found.items()))
 
 
-def _laid_out(values: Array | LayoutArray, where: Index, shape: Shape, padding: Any) -> LayoutArray:
-    part = values[where] if values.ndim else values
+def tiles_of(
+    sharding: Sharding, dims: tuple[int, ...], num_devices: SupportsIndex | None = None
+) -> list[tuple[tuple[int, ...], Index]]:
+    """The tiles of an array of these dimensions: the devices that hold each, and its slice. Errors as for `shard`."""
+    check_whole(sharding)
+    slices = sharding.slices(dims, num_devices)
+    devices = [sharding.device] if sharding.device is not None else range(len(slices))
+    if len(devices) > _MOST_DEVICES:
+        raise UnsupportedError(f"{sharding}: a buffer for each of {counted(len(devices), 'device')} would be too many")
+    return [(owners, slices.of_tile(cell)) for cell, owners in holders_of(sharding, len(dims), devices).items()]
+
+
+def shape_of_shards(
+    values: Any, sharding: Sharding, layout: str | Layout | None = None, element_type: str | None = None
+) -> Shape:
+    """The shape of each device's buffer, short ones included. Errors as for `shard`."""
+    name = element_type or element_type_of_dtype(values.dtype).name
+    return with_layout(name, sharding.shard_shape(values.shape), layout)
+
+
+def laid_out(values: Any, where: Index, shape: Shape, padding: Any = None) -> LayoutArray:
+    """A tile of an array as the buffer of a device, padded up to this shape."""
+    part = values[where] if values.shape else values
     if part.shape == shape.dimensions:
         return LayoutArray.from_numpy(part, shape, padding)
     fill = padding_scalar("zero" if padding is None else padding, shape.dtype)
