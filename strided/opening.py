@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, SupportsIndex
 
-from strided.arrays.buffers import extent
 from strided.arrays.layout_array import LayoutArray, map_array
 from strided.errors import BufferSizeError, DumpError, UnsupportedError
 from strided.files.magic import NPY_MAGIC
 from strided.files.regular import head_and_size, open_regular, read_exactly
+from strided.io.raw_format import RawFormat, no_shape
 from strided.io.remote import RemoteArray, is_url
 from strided.layout import AnyShape, Shape
 from strided.layout.parser import array_shape, is_shape
@@ -90,46 +91,53 @@ def open_array(
     given: object = path
     if not isinstance(given, (str, os.PathLike)) and not (isinstance(given, bytes) and os.path.exists(given)):
         raise TypeError(f"expected a path, not {type(given).__name__}; strided.LayoutArray(buffer, shape) wraps bytes")
-    offset = whole(offset, "offset")
+    raw = RawFormat(whole(offset, "offset"), bitorder, allow_excess)
     if is_url(path):
-        if mode != "r":
-            raise ValueError(f'a file on another machine is read-only: mode "r", not {mode!r}')
-        if shape is None:
-            raise UnsupportedError(f"what a URL names is read as raw bytes: give the shape of {path}")
-        found: Any = RemoteArray(
-            str(path), shape, offset, bitorder=bitorder, allow_excess=allow_excess, options=storage_options
-        )
-        return found  # type: ignore[no-any-return]  # of the few that open URLs, not all need LayoutArray's annotations
+        return _remote(str(path), shape, mode, raw, storage_options)  # type: ignore[no-any-return]  # see there
     if storage_options:
         raise ValueError(f"storage_options go with a URL, which {os.fsdecode(path)} is not")
     if shape is None:
-        if offset:
+        if raw.offset:
             raise TypeError("an offset goes with the shape of the raw bytes behind it: give both, or neither")
         if (stored := _stored(os.fsdecode(path), mode, mapped)) is not None:
             return stored  # type: ignore[no-any-return]  # as above
-        path, shape, offset = _located(os.fsdecode(path), mode)
+        path, shape, start = _located(os.fsdecode(path), mode)
+        raw = replace(raw, offset=start)
     elif isinstance(shape, str) and is_shape(os.fsdecode(path)) and not is_shape(shape):
         raise TypeError("the path comes first, then the shape")
-    parsed, how = array_shape(shape), (mode, mapped, bitorder, allow_excess)
+    parsed = array_shape(shape)
     try:
-        return _raw(path, parsed, offset, *how)
+        return _raw_array(path, parsed, raw, mode, mapped)
     except BufferSizeError:
-        header = None if offset or allow_excess else _header_without_type(path)
+        header = _header_without_type(path) if raw.has_end else None
         if header is None:
             raise
     from strided.io.npy import mappable_shape_of_npy  # only needed for such files
 
-    return _raw(path, mappable_shape_of_npy(header, parsed, os.fsdecode(path)), header.offset, *how)
+    found = mappable_shape_of_npy(header, parsed, os.fsdecode(path))
+    return _raw_array(path, found, replace(raw, offset=header.offset), mode, mapped)
 
 
-def _raw(
-    path: str | os.PathLike[str], shape: Shape, offset: int, mode: str, mapped: bool, bitorder: str, allow_excess: bool
-) -> LayoutArray:
-    """The array in the bytes of a file from an offset on."""
+def _remote(
+    url: str, shape: str | AnyShape | None, mode: str, raw: RawFormat, storage_options: dict[str, Any] | None
+) -> Any:
+    """The array that a URL names: a `RemoteArray`.
+
+    Of the few that open URLs, not all need LayoutArray's annotations.
+    """
+    if mode != "r":
+        raise ValueError(f'a file on another machine is read-only: mode "r", not {mode!r}')
+    if shape is None:
+        raise UnsupportedError(f"what a URL names is read as raw bytes: give the shape of {url}")
+    return RemoteArray(url, shape, raw, storage_options)
+
+
+def _raw_array(path: str | os.PathLike[str], shape: Shape, raw: RawFormat, mode: str, mapped: bool) -> LayoutArray:
+    """The array in the bytes of a file."""
     if mapped:
-        return map_array(path, shape, mode, offset, bitorder=bitorder, allow_excess=allow_excess)
-    own, excess = _read(path, mode, shape, offset, allow_excess)
-    array = LayoutArray(own, shape, bitorder=bitorder)
+        return map_array(path, shape, mode, raw.offset, bitorder=raw.bitorder, allow_excess=raw.allow_excess)
+    own, excess = _read(path, shape, raw, mode)
+    array = LayoutArray(own, shape, bitorder=raw.bitorder)
     array._memory.excess = excess
     return array
 
@@ -154,7 +162,6 @@ def _located(text: str, mode: str) -> tuple[str, Shape, int]:
     """The path of the file that ``PATH`` or ``PATH:NAME`` is in, the array's shape, and the bytes in front of it."""
     # Only needed for files that say themselves what they hold.
     from strided.io.containers import chosen, open_container, split_name
-    from strided.io.file_array import no_shape
     from strided.io.npy import mappable_shape_of_npy, read_npy_header
 
     path, name = split_name(text)
@@ -196,12 +203,12 @@ def _refuse_unmapped(mode: str) -> None:
         )
 
 
-def _read(path: str | os.PathLike[str], mode: str, shape: Shape, offset: int, allow_excess: bool) -> tuple[Bytes, int]:
+def _read(path: str | os.PathLike[str], shape: Shape, raw: RawFormat, mode: str) -> tuple[Bytes, int]:
     """The bytes of an array in a file, read into memory, and the number of bytes behind them in the file."""
     _refuse_unmapped(mode)
     with open_regular(path) as file:
         head, size = head_and_size(file)
-        _, stop = extent(size, shape, offset, allow_excess, head, os.fsdecode(path))
-        content = read_exactly(file, offset, stop - offset, repr(os.fspath(path)))
+        _, stop = raw.bounds(size, shape, head, os.fsdecode(path))
+        content = read_exactly(file, raw.offset, stop - raw.offset, repr(os.fspath(path)))
     content.flags.writeable = mode == "c"
     return content, size - stop

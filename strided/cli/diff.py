@@ -42,7 +42,7 @@ from strided.diagnosis.difference import ArraysDifference, Difference, DumpDiffe
 from strided.dumps.directory.dump import Dump
 from strided.escape import visible
 from strided.io.containers import split_name
-from strided.io.file_array import NoShapeError, OtherFormatError
+from strided.io.raw_format import NoShapeError, OtherFormatError
 from strided.io.remote import is_url
 from strided.layout import AnyShape, Shape
 from strided.layout.element_types import element_type_of_dtype

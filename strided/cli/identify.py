@@ -26,7 +26,9 @@ from strided.cli.operands import (
 from strided.cli.options import SOURCE_HELP, allow_excess, as_json, file_names, kind, offset, progress, width
 from strided.files.scratch import scratch_file
 from strided.io.containers import chosen, ending_of, open_container
-from strided.io.file_array import FileArray, NoShapeError, expanded, open_file
+from strided.io.file_array import FileArray, open_file
+from strided.io.raw_format import NoShapeError
+from strided.io.spooling import expanded
 
 _KNOWN_HELP = (
     "SHAPE is what is known: 'bf16[17,300]', '[17,300]', 'bf16', 'bf16[17,?]', or a whole shape with a layout, as a "

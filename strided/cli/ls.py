@@ -24,8 +24,9 @@ from strided.errors import DumpError, UnsupportedError
 from strided.escape import visible
 from strided.files.regular import open_regular
 from strided.io.containers import name_of, open_container, split_name
-from strided.io.file_array import OtherFormatError, open_file
+from strided.io.file_array import open_file
 from strided.io.npy import read_npy_header, refuse_short, shape_of_npy
+from strided.io.raw_format import OtherFormatError
 from strided.io.zarr_store import ZarrStore, is_zarr
 from strided.wording import counted
 

@@ -24,6 +24,7 @@ from strided.files.magic import HEAD_BYTES, NPY_MAGIC, Format, format_of
 from strided.files.regular import is_seekable, naming_in_read_errors, refuse_irregular
 from strided.io import file_array
 from strided.io.containers import chosen, ending_of, is_container, name_of, open_container, split_name
+from strided.io.raw_format import NoShapeError, RawFormat
 from strided.io.zarr_store import ZarrArray, ZarrStore, is_zarr
 from strided.layout import AnyShape
 from strided.layout.element_types import element_type_of_dtype
@@ -46,7 +47,7 @@ def array_of(operands: Sequence[str], reading: Reading) -> tuple[Any, Sequence[s
     source, shape, rest = shaped(operands)
     try:
         opened = reading.opened(source, shape)
-    except file_array.NoShapeError as error:
+    except NoShapeError as error:
         if not rest:
             raise
         if (behind := next(filter(is_shape, rest), None)) is not None:
@@ -204,10 +205,8 @@ class Reading:
                     file,
                     label,
                     shape,
+                    RawFormat(self.offset, self.bitorder, self.allow_excess),
                     otherwise=otherwise,
-                    offset=self.offset,
-                    bitorder=self.bitorder,
-                    allow_excess=self.allow_excess,
                 )
             )
         except BufferSizeError as error:

@@ -32,7 +32,7 @@ from strided.dumps.protobuf.file_bytes import View
 from strided.dumps.protobuf.wire import fields
 from strided.dumps.snapshots.format import UNOPTIMIZED, form_of
 from strided.dumps.snapshots.snapshot import Snapshot, read_snapshot
-from strided.dumps.source import BYTE_ORDER_MARK, is_text, open_head, open_view, utf16_as_utf8
+from strided.dumps.source import BYTE_ORDER_MARK, DumpBytes, Origin, is_text, open_head, open_view, utf16_as_utf8
 from strided.dumps.usage_report import usage_report_text
 from strided.errors import DumpError, UnsupportedError
 from strided.files.magic import NPY_MAGIC, ZIP_MAGIC, is_safetensors
@@ -93,15 +93,24 @@ def recognise(origin: Any, *, max_bytes: int | None = None) -> str:
     >>> recognise(b"HloModule m\\n"), recognise(b"BufferAssignment:\\n"), recognise(bytes(100))
     ('hlo', 'allocations', 'binary')
     """
+    return _recognised(origin, max_bytes)[0]
+
+
+def _recognised(origin: Origin, max_bytes: int | None) -> tuple[str, Origin]:
+    """The kind, and what its reader takes: the origin, or its bytes if they had to be expanded to tell."""
     head = open_head(origin, _HEAD_BYTES)
     if head.startswith(NPY_MAGIC):
-        return "npy"
+        return "npy", origin
     if head.startswith(ZIP_MAGIC):
-        return "npz"
+        return "npz", origin
     head = utf16_as_utf8(head) or head
     if is_text(memoryview(head)):
-        return _kind_of_text(head.removeprefix(BYTE_ORDER_MARK.encode()))
-    view, _ = open_view(origin, max_bytes=max_bytes, mapped=False)
+        return _kind_of_text(head.removeprefix(BYTE_ORDER_MARK.encode())), origin
+    view, path = open_view(origin, max_bytes=max_bytes, mapped=False)
+    return _kind_of_binary(view), DumpBytes(view, path) if isinstance(view, memoryview) else origin
+
+
+def _kind_of_binary(view: View) -> str:
     if is_safetensors(bytes(view[:9]), len(view)):
         return "safetensors"
     if _is_snapshot(view):
@@ -200,9 +209,11 @@ def read_dump(
     if kind is not None:
         one_of(kind, READERS, "kind")
     max_bytes = None if max_bytes is None else whole(max_bytes, "max_bytes")
-    kind = kind or recognise(origin, max_bytes=max_bytes)
+    found: Origin = origin
+    if kind is None:
+        kind, found = _recognised(origin, max_bytes)
     if kind in READERS:
         options = {"mapped": mapped} if kind == "snapshot" else {}
-        return READERS[kind](origin, max_bytes=max_bytes, **options)
+        return READERS[kind](found, max_bytes=max_bytes, **options)
     name = os.fsdecode(origin) if isinstance(origin, (str, os.PathLike)) else "this"
     raise UnsupportedError(f"{name} is {_ADVICE.get(kind, f'a text with {kind}: nothing in it can be read as arrays')}")

@@ -14,8 +14,8 @@ from strided.dumps.protobuf.file_bytes import FileBytes, View
 from strided.dumps.protobuf.wire import as_view
 from strided.errors import DumpError
 from strided.files.compressed import MAGIC_BYTES, Expander, expander_of
-from strided.files.gzipped import Readable
 from strided.files.regular import open_regular
+from strided.files.streams import Readable
 
 #: Limit for expanded text, in bytes: reading it takes several times as much memory.
 MAX_TEXT_BYTES = 1 << 30
@@ -39,11 +39,11 @@ _UTF16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 _RETURN = re.compile(r'"(?:[^"\\]++|\\.)*+(?:"|\\?\Z)|/\*.*?(?:\*/|\Z)|(?<!:)//[^\r\n]*+|\r', re.DOTALL)
 _NOT_TEXT = bytes(byte for byte in range(32) if byte not in _TEXT_CONTROLS)
 
-#: Paths, and anything with the buffer interface.
+#: Paths, anything with the buffer interface, and a `DumpBytes`, which is what it would be opened to.
 Origin: TypeAlias = Any
 
 
-class Source(NamedTuple):
+class DumpBytes(NamedTuple):
     """Bytes, expanded, and the path, None for bytes in memory. A mapping lives as long as any view of it."""
 
     view: memoryview
@@ -71,7 +71,7 @@ def is_contents(given: str, of_one_line: Callable[[str], bool]) -> bool:
     return (any(one in given for one in "\n\r\0") or of_one_line(given)) and not os.path.lexists(given)
 
 
-def open_source(origin: Origin, *, max_bytes: int | None = None, mapped: bool = False) -> Source:
+def open_source(origin: Origin, *, max_bytes: int | None = None, mapped: bool = False) -> DumpBytes:
     """The bytes of a file or buffer, read-only; gzip and Zstandard are undone.
 
     Compressed contents expand to `max_bytes` at most, by default `MAX_TEXT_BYTES` for text, `MAX_BINARY_BYTES` for
@@ -84,16 +84,19 @@ def open_source(origin: Origin, *, max_bytes: int | None = None, mapped: bool = 
     >>> bytes(open_source(gzip.compress(b"HloModule m")).view)
     b'HloModule m'
     """
+    if isinstance(origin, DumpBytes):
+        return origin
     if not isinstance(origin, (str, os.PathLike)):
         view = _memory(origin).toreadonly()
-        expand = _expander(_ViewFile(view))
-        return Source(view if expand is None else _expanded(expand(_ViewFile(view), None, None), None, max_bytes), None)
+        if (expand := _expander(_ViewFile(view))) is not None:
+            view = _expanded(expand(_ViewFile(view), None, None), None, max_bytes)
+        return DumpBytes(view, None)
     path = os.fspath(origin)
     with open_regular(path) as file:
         if (expand := _expander(file)) is not None:
-            return Source(_expanded(expand(file, path, None), path, max_bytes), path)
+            return DumpBytes(_expanded(expand(file, path, None), path, max_bytes), path)
         found = _mapping(file) if mapped else None
-        return Source(_content(file, path) if found is None else found, path)
+        return DumpBytes(_content(file, path) if found is None else found, path)
 
 
 def _memory(origin: Origin) -> memoryview:

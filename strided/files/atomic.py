@@ -158,15 +158,10 @@ def replaced_folder(path: str | os.PathLike[str], *, overwrite: bool = True) -> 
             _close_as(target, temporary)
             yield temporary
             _sync_all(temporary)
-            try:
-                if overwrite:
-                    _put_in_place(temporary, target, old)
-                else:
-                    _publish_folder(temporary, target, path)
-            except BaseException:
-                if os.path.lexists(old) and not os.path.lexists(target):
-                    os.rename(old, target)
-                raise
+            if overwrite:
+                _put_in_place(temporary, target, old)
+            else:
+                _publish_folder(temporary, target, path)
             _sync_folder(folder)
         finally:
             # Here, because Ctrl-C may come as soon as the new folder has its name.
@@ -199,11 +194,20 @@ def path_taken(path: str | os.PathLike[str]) -> FileExistsError:
 
 
 def _put_in_place(temporary: str, target: str, old: str) -> None:
-    """Give a complete folder its name. What had it gets the temporary name, or `old` if that takes two steps."""
-    if not _have_changed_places(temporary, target):
+    """Give a complete folder its name. What had it gets the temporary name, or `old` if that takes two steps.
+
+    An error between the two gives it its name back.
+    """
+    if _have_changed_places(temporary, target):
+        return
+    try:
         with contextlib.suppress(FileNotFoundError):
             os.rename(target, old)
         os.rename(temporary, target)
+    except BaseException:
+        if os.path.lexists(old) and not os.path.lexists(target):
+            os.rename(old, target)
+        raise
 
 
 def _have_changed_places(one: str, other: str) -> bool:

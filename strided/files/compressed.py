@@ -7,9 +7,10 @@ from typing import TypeAlias
 
 from strided.files import gzipped, zstd
 from strided.files.magic import GZIP_MAGIC, ZSTD_MAGIC, ZSTD_SKIPPED_MAGICS
+from strided.files.streams import Readable
 
 #: Gives the expanded data of a file in pieces; takes the file, its name in errors, and the bytes of a piece.
-Expander: TypeAlias = Callable[[gzipped.Readable, str | None, int | None], Iterator[bytes]]
+Expander: TypeAlias = Callable[[Readable, str | None, int | None], Iterator[bytes]]
 
 _EXPANDERS: Mapping[bytes, Expander] = {
     GZIP_MAGIC: gzipped.expanded,

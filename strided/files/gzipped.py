@@ -5,23 +5,15 @@ from __future__ import annotations
 import gzip
 import zlib
 from collections.abc import Iterator
-from typing import Any, Protocol, cast
+from typing import Any, cast
 
 from strided.errors import DumpError
-
-
-class Readable(Protocol):
-    """What bytes can be read from."""
-
-    def read(self, size: int, /) -> bytes: ...
-
-
-#: Bytes of a piece: if it fits a cache it takes half the time.
-PIECE_BYTES = 1 << 18
+from strided.files import streams
+from strided.files.streams import Readable
 
 
 def expanded(file: Readable, path: str | None = None, piece_bytes: int | None = None) -> Iterator[bytes]:
-    """The expanded gzip data, in pieces of `piece_bytes` (default `PIECE_BYTES`).
+    """The expanded gzip data, in pieces of `piece_bytes` (default `streams.PIECE_BYTES`).
 
     DumpError for broken data; the checksum is checked at the end.
 
@@ -31,7 +23,7 @@ def expanded(file: Readable, path: str | None = None, piece_bytes: int | None = 
     """
     try:
         with gzip.GzipFile(fileobj=cast(Any, file)) as source:
-            while piece := source.read(piece_bytes or PIECE_BYTES):
+            while piece := source.read(piece_bytes or streams.PIECE_BYTES):
                 yield piece
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         words = str(error)

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from typing import Any, cast
 
 from strided.errors import DumpError, UnsupportedError
-from strided.files.gzipped import PIECE_BYTES, Readable
+from strided.files import streams
 from strided.files.magic import ZSTD_SKIPPED_MAGICS
+from strided.files.streams import Readable
 
 #: Bytes that tell how long a header is and what follows it. No frame is shorter than 8 bytes.
 _FRAME_BYTES, _BLOCK_BYTES = 8, 3
@@ -19,7 +20,7 @@ _CHECKSUM_BYTES = 4
 
 
 def expanded(file: Readable, path: str | None = None, piece_bytes: int | None = None) -> Iterator[bytes]:
-    """The expanded Zstandard data, in pieces of at most `piece_bytes` (default `PIECE_BYTES`).
+    """The expanded Zstandard data, in pieces of at most `piece_bytes` (default `streams.PIECE_BYTES`).
 
     DumpError for broken data; UnsupportedError if neither Python (3.14) nor the package ``zstandard`` expands it.
     """
@@ -40,7 +41,7 @@ def expanded(file: Readable, path: str | None = None, piece_bytes: int | None = 
         errors, frames = (zstandard.ZstdError, EOFError), _Frames(file)
         source = zstandard.ZstdDecompressor().stream_reader(cast(Any, frames), read_across_frames=True, closefd=False)
     try:
-        while piece := source.read(piece_bytes or PIECE_BYTES):
+        while piece := source.read(piece_bytes or streams.PIECE_BYTES):
             yield piece
         if frames is not None:
             frames.check_end()

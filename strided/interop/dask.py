@@ -36,8 +36,8 @@ def _percentile(a: LayoutArray, *args: Any, **options: Any) -> Any:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Source:
-    """The source from which dask reads chunks, without copying or converting it."""
+class _ArrayLike:
+    """What dask takes for an array-like and reads chunks from, without copying or converting it."""
 
     array: LayoutArray
 
@@ -91,7 +91,7 @@ def from_array(array: LayoutArray, chunks: Any = None, **options: Any) -> Any:
         raise TypeError(f"array must be a LayoutArray, not {type(array).__name__}")
     cut = tile_chunks(array) if chunks is None else chunks
     meta = array[(slice(0, 0),) * array.ndim] if array.ndim else None
-    return da.from_array(_Source(array), cut, asarray=False, meta=meta, **options)
+    return da.from_array(_ArrayLike(array), cut, asarray=False, meta=meta, **options)
 
 
 def tile_chunks(array: LayoutArray, limit_bytes: int | None = None) -> tuple[tuple[int, ...], ...]:

@@ -69,7 +69,7 @@ def from_jax(array: jax.Array, *, copy: bool | None = None) -> LayoutArray:
             # A capsule that is never consumed keeps JAX from freeing or donating the memory; a reference does not.
             keeper = array.__dlpack__()
         except (RuntimeError, TypeError, BufferError):
-            copy = copy is None
+            copy = copy is None  # False wraps the memory all the same
     memory = np.empty(0, np.uint8)
     if size:
         memory = bytes_at(array.unsafe_buffer_pointer(), size, keeper, writeable=False)

@@ -17,22 +17,25 @@ from strided.escape import visible
 from strided.files.magic import EMPTY_ZIP_MAGIC, ZIP_MAGIC, is_safetensors
 from strided.files.regular import head_and_size
 from strided.files.scratch import scratch_file
-from strided.io.file_array import FileArray, array_at, keep
+from strided.io.file_array import FileArray, array_at
 from strided.io.npy import mappable_shape_of_npy
 from strided.io.npz import BrokenMember, NpzMember, read_npz, unpacked
+from strided.io.raw_format import RawFormat
 from strided.io.safetensors import Tensor, read_safetensors
+from strided.io.spooling import spool
 from strided.layout import Shape
 from strided.runtime.lazy import lazy
 from strided.wording import names_meant, some
 
-_Reader: TypeAlias = Callable[[BinaryIO, str], Mapping[str, Tensor | NpzMember | BrokenMember]]
+_Member: TypeAlias = Tensor | NpzMember | BrokenMember
+_Reader: TypeAlias = Callable[[BinaryIO, str], Mapping[str, _Member]]
 _COMPRESSED = re.compile(r"\.(gz|zst)$", re.IGNORECASE)
 
 
 class Container(Mapping[str, FileArray]):
     """The arrays in an open file by name, read when they are used; leaving it as a context ends that."""
 
-    def __init__(self, file: BinaryIO, path: str, members: Mapping[str, Tensor | NpzMember | BrokenMember]) -> None:
+    def __init__(self, file: BinaryIO, path: str, members: Mapping[str, _Member]) -> None:
         self._file, self.path, self._members = file, path, members
         self._stack = contextlib.ExitStack()
 
@@ -44,9 +47,9 @@ class Container(Mapping[str, FileArray]):
         if isinstance(member, NpzMember) and member.packed is not None:
             file = self._unpacked
             offset += file.seek(0, os.SEEK_END) - member.offset
-            keep(unpacked(self._archive, member.packed, self.path), None, label, file)
+            spool(unpacked(self._archive, member.packed, self.path), None, label, file)
         is_swapped = isinstance(member, NpzMember) and not member.header.dtype.isnative
-        return array_at(file, label, found, offset, is_swapped=is_swapped)
+        return array_at(file, label, found, RawFormat(offset), is_swapped=is_swapped)
 
     @lazy
     def _archive(self) -> zipfile.ZipFile:

@@ -15,10 +15,12 @@ from strided.errors import LayoutError, UnsupportedError
 from strided.files.atomic import refuse_existing, refuse_same, replaced, replaced_folder
 from strided.io.containers import chosen, ending_of, name_of, open_container, split_name
 from strided.io.file_array import open_file
+from strided.io.metadata import check_is_text
 from strided.io.npy import npy_header
-from strided.io.safetensors import check_is_text, safetensors_header
+from strided.io.raw_format import RawFormat
+from strided.io.safetensors import safetensors_header
 from strided.io.write_values import write_array, write_rows
-from strided.io.zarr_store import refuse_folder, refuse_within, write_zarr
+from strided.io.zarr_writer import refuse_folder, refuse_within, write_zarr
 from strided.layout import AnyShape, Layout, Shape
 from strided.layout.element_types import ELEMENT_TYPES, element_type_of_dtype
 from strided.layout.parser import array_shape, layout_of
@@ -191,7 +193,7 @@ def convert_file(
                 return write_arrays({only: container[only]}, target, layout, overwrite=overwrite, progress=progress)
         if member is not None:
             raise UnsupportedError(f"{name} holds one array, which has no name: leave ':{member}' out")
-        with open_file(file, name, shape, offset=whole(offset, "offset"), bitorder=bitorder) as array:
+        with open_file(file, name, shape, RawFormat(whole(offset, "offset"), bitorder)) as array:
             return write_arrays({name_of(name): array}, target, layout, overwrite=overwrite, progress=progress)
 
 

@@ -11,7 +11,7 @@ from typing import BinaryIO, NoReturn
 
 from strided.errors import DumpError
 from strided.escape import visible
-from strided.files.gzipped import PIECE_BYTES
+from strided.files import streams
 from strided.io.npy import NpyHeader, read_npy_header, refuse_short, shape_of_npy
 from strided.layout import Shape
 
@@ -71,19 +71,24 @@ def read_npz(file: BinaryIO, path: str | None = None) -> dict[str, NpzMember | B
                     header = read_npy_header(member, f"{path}:{name}")  # type: ignore[arg-type]  # it only reads
             except DumpError as error:
                 found[name] = BrokenMember(error)
-                continue
-            file.seek(info.header_offset + _LOCAL_HEADER_BYTES - 4)
-            lengths = file.read(4)
-            extra = int.from_bytes(lengths[:2], "little") + int.from_bytes(lengths[2:], "little")
-            packed = None if info.compress_type == zipfile.ZIP_STORED else info.filename
-            found[name] = NpzMember(header, info.file_size, info.header_offset + _LOCAL_HEADER_BYTES + extra, packed)
+            else:
+                packed = None if info.compress_type == zipfile.ZIP_STORED else info.filename
+                found[name] = NpzMember(header, info.file_size, _data_offset(file, info), packed)
     return found
+
+
+def _data_offset(file: BinaryIO, info: zipfile.ZipInfo) -> int:
+    """The bytes of an archive in front of a member's data, which its local header alone tells."""
+    file.seek(info.header_offset + _LOCAL_HEADER_BYTES - 4)
+    lengths = file.read(4)
+    extra = int.from_bytes(lengths[:2], "little") + int.from_bytes(lengths[2:], "little")
+    return info.header_offset + _LOCAL_HEADER_BYTES + extra
 
 
 def unpacked(archive: zipfile.ZipFile, packed: str, path: str | None = None) -> Iterator[bytes]:
     """The bytes of a compressed ``.npy`` file in an archive, in pieces. DumpError for broken data."""
     with _damage(path), archive.open(packed) as member:
-        while piece := member.read(PIECE_BYTES):
+        while piece := member.read(streams.PIECE_BYTES):
             yield piece
 
 

@@ -9,17 +9,14 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from strided.addressing.address_map import AddressMap
-from strided.arrays.buffers import extent
-from strided.arrays.classify import Copy, indexed
 from strided.arrays.layout_array import LayoutArray
 from strided.errors import BufferSizeError, UnsupportedError
 from strided.files.magic import HEAD_BYTES
-from strided.io.fetching import values_at, values_of
+from strided.io.fetching import FetchedArray
+from strided.io.raw_format import RawFormat
 from strided.io.sparse_pages import blank_array, cut
-from strided.layout import AnyShape, Layout, Shape
+from strided.layout import AnyShape, Shape
 from strided.layout.parser import array_shape
 from strided.runtime.aliases import Table
 
@@ -40,7 +37,7 @@ def is_url(path: object) -> bool:
     return isinstance(path, str) and _URL.match(path) is not None
 
 
-class RemoteArray:
+class RemoteArray(FetchedArray):
     """An array in a file on another machine. What is indexed is fetched; nothing is kept.
 
     `strided.open` makes one of a URL. Keys are NumPy's and give ndarrays, or scalars.
@@ -68,61 +65,37 @@ class RemoteArray:
     dtype: np.dtype[Any]
     nbytes: int
     chunk_shape: tuple[int, ...]
-    blank: LayoutArray
 
-    def __init__(
-        self,
-        url: str,
-        shape: str | AnyShape,
-        offset: int = 0,
-        *,
-        bitorder: str = "little",
-        allow_excess: bool = False,
-        options: dict[str, Any] | None = None,
-    ) -> None:
-        self.url, self.xla_shape, self._options = url, array_shape(shape), dict(options or {})
+    _gap_bytes = GAP_BYTES
+
+    def __init__(self, url: str, shape: str | AnyShape, raw: RawFormat, options: dict[str, Any] | None) -> None:
+        parsed = array_shape(shape)
+        self.url, self._raw, self._options = url, raw, dict(options or {})
         self._system, self._path = _file_system(url, self._options)
-        self.blank = blank_array(self.xla_shape, bitorder)
-        try:
-            size = self._system.info(self._path)["size"]
-        except FileNotFoundError as error:  # which tells the place alone, or what a store calls it
-            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), url) from error
-        if size is None:
-            raise UnsupportedError(f"{url}: the server does not say how many bytes it holds; download it first")
+        super().__init__(blank_array(parsed, raw.bitorder))
+        self._start = self._checked_start()
+        self.ndim, self.nbytes, self.chunk_shape = self.blank.ndim, self.blank.nbytes, self.blank.chunk_shape
+
+    def _checked_start(self) -> int:
+        """Where the array's bytes begin in the file, once its size and its head are those of such a file."""
+        size = self._file_size()
         head = self._bytes(0, min(HEAD_BYTES, size))
         try:
-            self._start, _ = extent(size, self.xla_shape, offset, allow_excess, head, url)
+            return self._raw.bounds(size, self.xla_shape, head, self.url)[0]
         except BufferSizeError as error:
             if error.found_format is None:
                 raise
             advice = "give the offset of the array's bytes in it, or download it"
-            raise error.with_message(f"{url} begins as {error.found_format} does: {advice}") from None
-        self._arguments = url, str(self.xla_shape), offset, bitorder, allow_excess, self._options
-        self.shape, self.ndim, self.size = self.blank.shape, self.blank.ndim, self.blank.size
-        self.dtype, self.nbytes, self.chunk_shape = self.blank.dtype, self.blank.nbytes, self.blank.chunk_shape
+            raise error.with_message(f"{self.url} begins as {error.found_format} does: {advice}") from None
 
-    @property
-    def layout(self) -> Layout:
-        """The layout of the file."""
-        assert self.xla_shape.layout is not None
-        return self.xla_shape.layout
-
-    def __getitem__(self, key: Any) -> Any:
-        selected = indexed(self.blank.address_map, key)
-        if isinstance(selected, (AddressMap, Copy)):
-            map_ = selected.map if isinstance(selected, Copy) else selected
-            return values_of(self.blank._with_map(map_), self._fetched, GAP_BYTES)
-        return values_at(self.blank, key, selected, self._fetched, GAP_BYTES)
-
-    def to_numpy(self) -> npt.NDArray[Any]:
-        """All values as a new ndarray."""
-        values: npt.NDArray[Any] = self[...]
-        return values
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
-        if copy is False:
-            raise ValueError("the values are fetched: there is no ndarray without a copy")
-        return self.to_numpy().astype(self.dtype if dtype is None else dtype, copy=False)
+    def _file_size(self) -> int:
+        try:
+            size: int | None = self._system.info(self._path)["size"]
+        except FileNotFoundError as error:  # which tells the place alone, or what a store calls it
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), self.url) from error
+        if size is None:
+            raise UnsupportedError(f"{self.url}: the server does not say how many bytes it holds; download it first")
+        return size
 
     def __len__(self) -> int:
         return len(self.blank)
@@ -137,10 +110,14 @@ class RemoteArray:
         return f"<RemoteArray {self.xla_shape} at {self.url!r}>"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _again, self._arguments
+        return RemoteArray, self._arguments  # the file is looked up again
 
     def __dask_tokenize__(self) -> tuple[Any, ...]:
         return "strided.RemoteArray", *map(str, self._arguments), str(self._system.ukey(self._path))
+
+    @property
+    def _arguments(self) -> tuple[Any, ...]:
+        return self.url, str(self.xla_shape), self._raw, self._options
 
     def _fetched(self, view: LayoutArray, ranges: Table) -> LayoutArray:
         """A view of the array with some ranges of its bytes fetched, in memory of its own."""
@@ -168,12 +145,6 @@ class RemoteArray:
                 actual=start + len(content),
                 needed=stop,
             )
-
-
-def _again(*arguments: Any) -> RemoteArray:
-    """An unpickled array: the file is looked up again."""
-    url, shape, offset, bitorder, allow_excess, options = arguments
-    return RemoteArray(url, shape, offset, bitorder=bitorder, allow_excess=allow_excess, options=options)
 
 
 def _file_system(url: str, options: dict[str, Any]) -> tuple[Any, str]:

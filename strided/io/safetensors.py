@@ -20,6 +20,7 @@ from typing import Any, BinaryIO
 from strided.errors import DumpError, LayoutError, UnsupportedError
 from strided.escape import visible
 from strided.files.magic import is_safetensors
+from strided.io.metadata import are_sizes, check_is_text
 from strided.layout import Layout, Shape
 from strided.layout.element_types import ELEMENT_TYPES, MAX_NDIM
 from strided.layout.layout import descending
@@ -155,11 +156,6 @@ def _packed(dimensions: Sequence[int]) -> Shape:
     return Shape("f4e2m1fn", tuple(dimensions), layout)
 
 
-def are_sizes(found: Any, least: int = 0) -> bool:
-    """Whether a value of JSON is a list of integers, each of which is `least` or more."""
-    return isinstance(found, list) and all(type(n) is int and n >= least for n in found)
-
-
 def _end_of(offsets: Iterable[list[int]]) -> int:
     """Where the last tensor ends, counted behind the header. ValueError unless each begins where another one ends."""
     at = 0
@@ -199,19 +195,6 @@ def safetensors_header(shapes: Mapping[str, Shape]) -> tuple[bytes, dict[str, in
     start = 8 + len(text)
     places = {name: start + entry["data_offsets"][0] for name, entry in entries.items()}
     return len(text).to_bytes(8, "little") + text, places
-
-
-def check_is_text(name: object, kind: str) -> None:
-    """UnsupportedError if a name is no text, or, as that of a file may, has bytes that are none.
-
-    `kind` is what it goes into.
-    """
-    try:
-        if not isinstance(name, str):
-            raise TypeError
-        name.encode()
-    except (TypeError, UnicodeEncodeError):
-        raise UnsupportedError(f"{name!r} is no text, and names in a {kind} file are") from None
 
 
 def _check_name(name: str) -> None:

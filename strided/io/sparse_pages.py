@@ -14,7 +14,7 @@ import mmap
 import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, BinaryIO
 
@@ -45,6 +45,19 @@ _PART_BYTES = 1 << 22
 _NO_RESERVE = getattr(mmap, "MAP_NORESERVE", 0x4000 if sys.platform == "linux" else 0)
 #: The most runs that are listed from the steps of a plan.
 _MOST_RUNS = 1 << 20
+
+
+@dataclass(frozen=True)
+class FileSection:
+    """The bytes of an open file from byte `start` on; `name` is the file's, for errors."""
+
+    file: BinaryIO
+    name: str
+    start: int
+
+    def after(self, size: int) -> FileSection:
+        """The section without its first `size` bytes."""
+        return replace(self, start=self.start + size)
 
 
 class Pages:
@@ -106,9 +119,9 @@ class Pages:
             with contextlib.suppress(OSError):  # not on this system
                 self._memory.madvise(mmap.MADV_HUGEPAGE if dense else mmap.MADV_NOHUGEPAGE)
 
-    def read(self, ranges: Table, file: BinaryIO, start: int, name: str) -> None:
-        """Read ranges of bytes from a file whose byte `start` is byte 0 here; BufferSizeError if it is too short."""
-        content = memoryview(self._memory)
+    def read(self, ranges: Table, section: FileSection) -> None:
+        """Read ranges of bytes of a section, whose first byte is byte 0 here; BufferSizeError if it is too short."""
+        content, file, start = memoryview(self._memory), section.file, section.start
 
         def fill(low: int, high: int) -> None:
             while low < high:
@@ -116,7 +129,8 @@ class Pages:
                 if not count:
                     size = os.fstat(file.fileno()).st_size
                     raise BufferSizeError(
-                        f"{name!r} was truncated: it has {size} bytes, bytes {start + low} to {start + high} are read",
+                        f"{section.name!r} was truncated: it has {size} bytes, "
+                        f"bytes {start + low} to {start + high} are read",
                         actual=size,
                         needed=start + high,
                     )
@@ -127,12 +141,12 @@ class Pages:
             for low, high in ranges.tolist():  # which begin and end with an element
                 self.content()[low:high].view(self._swapped).byteswap(inplace=True)
 
-    def write(self, ranges: Table, file: BinaryIO, start: int) -> None:
-        """Write ranges of bytes to a file."""
+    def write(self, ranges: Table, section: FileSection) -> None:
+        """Write ranges of bytes to a section."""
         content = memoryview(self._memory)
         for low, high in ranges.tolist():
             while low < high:
-                low += write_at(file, content[low:high], start + low)
+                low += write_at(section.file, content[low:high], section.start + low)
 
 
 def blank_array(shape: Shape, bitorder: str = "little") -> LayoutArray:
@@ -141,18 +155,18 @@ def blank_array(shape: Shape, bitorder: str = "little") -> LayoutArray:
     return LayoutArray(memory, shape, bitorder=bitorder)
 
 
-def fetch(view: LayoutArray, ranges: Table, pages: Pages, file: BinaryIO, start: int, name: str) -> LayoutArray:
-    """A view of a blank array with ranges of its bytes read from a file, whose byte `start` is the array's byte 0.
+def fetch(view: LayoutArray, ranges: Table, pages: Pages, section: FileSection) -> LayoutArray:
+    """A view of a blank array with ranges of its bytes read from a section of a file, which the whole array begins.
 
     It is valid until the pages are used again. BufferSizeError if the file was truncated.
     """
     found, ranges, base = _on(view, ranges, pages)
-    pages.read(ranges, file, start + base, name)
+    pages.read(ranges, section.after(base))
     return found
 
 
-def store(view: LayoutArray, values: LayoutArray, pages: Pages, file: BinaryIO, start: int) -> None:
-    """Write values to a view of the array whose byte 0 is byte `start` of a file."""
+def store(view: LayoutArray, values: LayoutArray, pages: Pages, section: FileSection) -> None:
+    """Write values to a view of the array that begins a section of a file."""
     region = view.region
     ranges = map_ranges(region.map, region.storage, 0)
     # Bytes that also hold other elements, or lie between very short runs, are read first and written back.
@@ -161,9 +175,9 @@ def store(view: LayoutArray, values: LayoutArray, pages: Pages, file: BinaryIO, 
         ranges = map_ranges(region.map, region.storage, GAP_BYTES)
     found, ranges, base = _on(view, ranges, pages)
     if not is_whole:
-        pages.read(ranges, file, start + base, file.name)
+        pages.read(ranges, section.after(base))
     found[...] = values
-    pages.write(ranges, file, start + base)
+    pages.write(ranges, section.after(base))
 
 
 def _on(view: LayoutArray, ranges: Table, pages: Pages) -> tuple[LayoutArray, Table, int]:

@@ -16,7 +16,7 @@ import numpy as np
 from strided.arrays.blocks import boxes, common_block, even_cuts, run_block
 from strided.arrays.layout_array import LayoutArray
 from strided.io.file_array import FileArray
-from strided.io.sparse_pages import Pages, affordable, blank_array, store
+from strided.io.sparse_pages import FileSection, Pages, affordable, blank_array, store
 from strided.layout import Shape
 from strided.runtime.aliases import Progress
 
@@ -41,7 +41,7 @@ def write_array(file: BinaryIO, array: Any, shape: Shape, start: int, progress: 
     if not shape.size:
         return
     assert shape.layout is not None
-    start += shape.layout.dynamic_shape_metadata_prefix_bytes
+    section = FileSection(file, file.name, start + shape.layout.dynamic_shape_metadata_prefix_bytes)
     target, pages = blank_array(shape), Pages(shape.buffer_byte_size)
     limit = max(1, BLOCK_BYTES // shape.dtype.itemsize)
     new_order = shape.layout.minor_to_major[::-1]
@@ -57,7 +57,7 @@ def write_array(file: BinaryIO, array: Any, shape: Shape, start: int, progress: 
         values: Any = part.read() if isinstance(part, FileArray) else part
         if values.dtype != shape.dtype:
             values = np.asarray(values).astype(shape.dtype)
-        store(target[(*box, ...)], values, pages, file, start)
+        store(target[(*box, ...)], values, pages, section)
         if progress:
             progress(math.prod(s.stop - s.start for s in box))
 

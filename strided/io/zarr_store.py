@@ -11,14 +11,11 @@ Nothing here needs zarr. Other codecs, such as compression, are left to it.
 
 from __future__ import annotations
 
-import errno
 import json
 import os
-import re
-import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 import numpy.typing as npt
@@ -28,14 +25,11 @@ from strided.arrays.grid_array import GridArray
 from strided.arrays.layout_array import LayoutArray, map_array
 from strided.errors import BufferSizeError, DumpError, StridedError, UnsupportedError
 from strided.escape import visible
-from strided.files.atomic import path_taken
 from strided.files.regular import open_regular
-from strided.io.safetensors import are_sizes
-from strided.io.sparse_pages import blank_array
+from strided.io.metadata import are_sizes
 from strided.layout import Shape
-from strided.layout.element_types import ELEMENT_TYPES, element_type_of_dtype, is_builtin
+from strided.layout.element_types import element_type_of_dtype
 from strided.layout.parser import layout_of
-from strided.runtime.aliases import Progress
 from strided.transfer.chunks import Cell, cells_of
 
 #: zarr's name of the codec for chunks in a layout.
@@ -43,10 +37,25 @@ CODEC = "strided.xla_layout"
 METADATA = "zarr.json"
 #: The longest metadata that are read, in bytes.
 _LONGEST_METADATA = 1 << 22
-_OLD_METADATA = (".zarray", ".zgroup")
-_TYPE_KEY = "xla_element_type"
-#: Parts of names that Windows refuses, takes for a device or for a path that may lead out of the store, or cuts short.
-_NO_NAME_ON_WINDOWS = re.compile(r'[\\:<>"|?*\0-\x1f]|[. ]$|^(con|prn|aux|nul|com\d|lpt\d)(\.|$)', re.IGNORECASE)
+#: Those of version 2.
+OLD_METADATA = (".zarray", ".zgroup")
+#: The attribute that names an element type which zarr lacks.
+TYPE_KEY = "xla_element_type"
+
+
+class ChunkKeys(NamedTuple):
+    """What zarr calls the encoding of chunk keys: how the file of a chunk is named by its coordinates.
+
+    >>> ChunkKeys("c", "/").key((1, 0)), ChunkKeys("", ".").key((1, 0)), ChunkKeys("", ".").key(())
+    ('c/1/0', '1.0', '0')
+    """
+
+    prefix: str
+    separator: str
+
+    def key(self, cell: Cell) -> str:
+        """The name of a chunk's file in the array's folder."""
+        return self.separator.join([*filter(None, [self.prefix]), *map(str, cell)]) or "0"
 
 
 class ZarrArray(GridArray):
@@ -69,15 +78,13 @@ class ZarrArray(GridArray):
     dtype: np.dtype[Any]
     xla_shape: Shape
 
-    def __init__(
-        self, folder: str, shape: Shape, chunk: Shape, separator: str, prefix: str, version: tuple[int, ...]
-    ) -> None:
+    def __init__(self, folder: str, shape: Shape, chunk: Shape, keys: ChunkKeys, version: tuple[int, ...]) -> None:
         self.xla_shape, self.shape, self.dtype = shape, shape.dimensions, shape.dtype
         self.shard_shape = chunk.dimensions
         self._counts = tuple(-(-n // step) for n, step in zip(self.shape, self.shard_shape, strict=True))
         # Absolute: a path that leads nowhere, once the working directory is another one, would be a chunk of zeros.
         self._folder, self._version = os.path.abspath(folder), version
-        self._chunk, self._separator, self._prefix = chunk, separator, prefix
+        self._chunk, self._keys = chunk, keys
 
     def __repr__(self) -> str:
         return visible(f"<ZarrArray {self.xla_shape} in {self._folder!r}, chunks of {list(self.chunk_shape)}>")
@@ -107,7 +114,7 @@ class ZarrArray(GridArray):
 
     def _path(self, cell: Cell) -> str:
         """The file of a chunk."""
-        return os.path.join(self._folder, self._separator.join([*filter(None, [self._prefix]), *map(str, cell)]) or "0")
+        return os.path.join(self._folder, self._keys.key(cell))
 
     def _tile(self, cell: Cell) -> LayoutArray | npt.NDArray[Any]:
         tile: LayoutArray | npt.NDArray[Any]
@@ -133,10 +140,10 @@ class ZarrArray(GridArray):
     @property
     def _description(self) -> tuple[Any, ...]:
         """What the metadata say of the array and its chunks."""
-        return self.xla_shape, self._chunk, self._separator, self._prefix
+        return self.xla_shape, self._chunk, self._keys
 
     def _tiles(self) -> Iterator[tuple[Cell, Box]]:
-        return _chunks(self.shape, self.shard_shape)
+        return chunks_of(self.shape, self.shard_shape)
 
 
 def _map_chunk(path: str, shape: Shape, mode: str = "r") -> LayoutArray:
@@ -165,7 +172,7 @@ class ZarrStore(Mapping[str, ZarrArray]):
     def __init__(self, path: str) -> None:
         self._folders: dict[str, str] = {}
         for folder, folders, files in os.walk(path, onerror=_raise):
-            if METADATA in files and _metadata(folder).get("node_type") == "array":
+            if METADATA in files and metadata_of(folder).get("node_type") == "array":
                 name = os.path.relpath(folder, path).replace(os.sep, "/")
                 self._folders[Path(os.path.abspath(path)).stem if name == "." else name] = folder
                 folders.clear()  # chunks
@@ -197,39 +204,9 @@ def _raise(error: OSError) -> NoReturn:
 
 def is_zarr(path: str | os.PathLike[str]) -> bool:
     """Whether a folder is a store, or an array or a group in one. UnsupportedError for one of an older version."""
-    if any(os.path.isfile(os.path.join(path, old)) for old in _OLD_METADATA):
+    if any(os.path.isfile(os.path.join(path, old)) for old in OLD_METADATA):
         raise UnsupportedError(f"{os.fspath(path)} is a store of zarr's version 2: zarr reads it")
     return os.path.isfile(os.path.join(path, METADATA))
-
-
-def refuse_folder(target: str | os.PathLike[str], sources: list[os.stat_result], *, overwrite: bool) -> None:
-    """Raise OSError if a folder must not be written: it is no store, is or holds a source, or is there."""
-    try:
-        there = os.stat(target)
-    except FileNotFoundError:
-        return
-    if any(os.path.samestat(source, there) for source in sources):
-        raise OSError(errno.EINVAL, "source and target are the same", os.fspath(target))
-    if not any(os.path.isfile(os.path.join(target, name)) for name in (METADATA, *_OLD_METADATA)):
-        message = "no zarr store, so it is never overwritten: remove it, or choose another name"
-        raise OSError(errno.EINVAL, message, os.fspath(target))
-    if not overwrite:
-        raise path_taken(target)
-    for place, folders, files in os.walk(target):
-        for name in (*folders, *files):
-            found = os.lstat(os.path.join(place, name))
-            if any(os.path.samestat(source, found) for source in sources):
-                message = f"{os.path.join(place, name)}, which is a source, lies in the target"
-                raise OSError(errno.EINVAL, message, os.fspath(target))
-
-
-def refuse_within(target: str | os.PathLike[str], sources: list[os.stat_result]) -> None:
-    """Raise OSError if a file or folder that is to be written would lie in a store that is a source."""
-    for folder in Path(os.path.realpath(os.fsdecode(target))).parents:
-        if os.path.isfile(folder / METADATA):
-            there = os.stat(folder)
-            if any(os.path.samestat(source, there) for source in sources):
-                raise OSError(errno.EINVAL, "the target lies in the source", os.fspath(target))
 
 
 def _version(folder: str) -> tuple[int, ...]:
@@ -238,7 +215,8 @@ def _version(folder: str) -> tuple[int, ...]:
     return status.st_dev, status.st_ino, status.st_mtime_ns
 
 
-def _metadata(folder: str) -> dict[str, Any]:
+def metadata_of(folder: str) -> dict[str, Any]:
+    """What is said of the array or group in a folder. DumpError if it is damaged, or of another version."""
     path = os.path.join(folder, METADATA)
     with open_regular(path) as file:
         text = file.read(_LONGEST_METADATA + 1)
@@ -253,17 +231,14 @@ def _metadata(folder: str) -> dict[str, Any]:
 
 def _array(folder: str) -> ZarrArray:
     version = _version(folder)  # of what is read now, or older
-    found = _metadata(folder)
+    found = metadata_of(folder)
     try:
         dimensions, chunk = found["shape"], found["chunk_grid"]["configuration"]["chunk_shape"]
         if not (are_sizes(dimensions) and are_sizes(chunk, 1) and len(dimensions) == len(chunk)):
             raise ValueError("the sizes of the array or of its chunks are none")
-        keys = found.get("chunk_key_encoding", {})
-        is_default = keys.get("name", "default") == "default"
-        separator = keys.get("configuration", {}).get("separator", "/" if is_default else ".")
+        keys = _chunk_keys(found.get("chunk_key_encoding", {}))
         stored = _dtype(found["data_type"])
-        has_names = (is_default or keys["name"] == "v2") and separator in ("/", ".")
-        if found["chunk_grid"].get("name") != "regular" or not has_names or _holds_values(found):
+        if found["chunk_grid"].get("name") != "regular" or keys is None or _holds_values(found):
             raise UnsupportedError("it is stored in a way that is not read here: zarr reads it")
         name, layout = _stored_as(found, stored)
         shape, whole = (Shape(name, sizes, layout_of(layout) if layout else None) for sizes in (chunk, dimensions))
@@ -273,7 +248,15 @@ def _array(folder: str) -> ZarrArray:
         raise UnsupportedError(f"{folder}: {error}") from error
     except (LookupError, TypeError, AttributeError, ValueError) as error:
         raise DumpError(f"damaged metadata: {visible(str(error), 200)}", path=os.path.join(folder, METADATA)) from error
-    return ZarrArray(folder, whole, shape, separator, "c" if is_default else "", version)
+    return ZarrArray(folder, whole, shape, keys, version)
+
+
+def _chunk_keys(encoding: dict[str, Any]) -> ChunkKeys | None:
+    """How chunks are named; None for another encoding than zarr's own two."""
+    is_default = encoding.get("name", "default") == "default"
+    separator = encoding.get("configuration", {}).get("separator", "/" if is_default else ".")
+    is_known = (is_default or encoding["name"] == "v2") and separator in ("/", ".")
+    return ChunkKeys("c" if is_default else "", separator) if is_known else None
 
 
 def _holds_values(found: dict[str, Any]) -> bool:
@@ -297,7 +280,7 @@ def _dtype(name: Any) -> np.dtype[Any]:
 
 def _stored_as(found: dict[str, Any], stored: np.dtype[Any]) -> tuple[str, str | None]:
     """XLA's element type of an array, and the layout of its chunks; None is row-major."""
-    (codec, *more), name = found["codecs"], (found.get("attributes") or {}).get(_TYPE_KEY)
+    (codec, *more), name = found["codecs"], (found.get("attributes") or {}).get(TYPE_KEY)
     configuration = codec.get("configuration", {})
     if more or codec["name"] not in ("bytes", CODEC) or configuration.get("endian", "little") != "little":
         encoders = ", ".join(str(each["name"]) for each in (codec, *more))
@@ -309,121 +292,7 @@ def _stored_as(found: dict[str, Any], stored: np.dtype[Any]) -> tuple[str, str |
     return name, configuration["layout"] if codec["name"] == CODEC else None
 
 
-def write_zarr(
-    folder: str,
-    arrays: Mapping[str, Any],
-    shapes: Mapping[str, Shape],
-    progress: Progress | None = None,
-    *,
-    in_layout: bool = False,
-    grouped: bool = False,
-) -> int:
-    """Write arrays into an empty folder, as a group, or a single one as the store itself; returns the bytes written.
-
-    Chunks are whole tiles of some megabytes; with `in_layout` they are buffers in the layout of the shapes.
-
-    Raises
-    ------
-    UnsupportedError
-        A name that the store cannot hold.
-    """
-    if not grouped and len(arrays) == 1:
-        [(name, array)] = arrays.items()
-        return _write_array(folder, "dim", array, shapes[name], progress, in_layout)
-    written = 0
-    for name in sorted(arrays):  # an array comes before what would lie in it
-        *groups, own = _parts(name)
-        place = folder
-        for part in groups:
-            written += _write_group(place, name)
-            place = os.path.join(place, part)
-            os.makedirs(place, exist_ok=True)
-        written += _write_group(place, name)
-        place = os.path.join(place, own)
-        try:
-            os.mkdir(place)
-        except FileExistsError:
-            raise UnsupportedError(
-                f"{name!r} would lie where another array does: to this file system, their names are the same"
-            ) from None
-        written += _write_array(place, own, arrays[name], shapes[name], progress, in_layout)
-    return written
-
-
-def _parts(name: str) -> list[str]:
-    parts = name.split("/")
-    where = " on Windows" if sys.platform == "win32" and any(map(_NO_NAME_ON_WINDOWS.search, parts)) else ""
-    if where or any(part in ("", ".", "..", METADATA) or "\0" in part for part in parts):
-        raise UnsupportedError(f"no array in a zarr store can be called {name!r}{where}")
-    return parts
-
-
-def _write_group(folder: str, name: str) -> int:
-    if not os.path.exists(os.path.join(folder, METADATA)):
-        return _write_metadata(folder, {"node_type": "group", "attributes": {}})
-    if _metadata(folder)["node_type"] == "array":
-        raise UnsupportedError(f"{name!r} would lie in another array of the zarr store")
-    return 0
-
-
-def _write_metadata(folder: str, found: Mapping[str, Any]) -> int:
-    text = json.dumps({"zarr_format": 3, **found}, indent=2).encode()
-    with open(os.path.join(folder, METADATA), "wb") as file:
-        return file.write(text)
-
-
-def _write_array(folder: str, name: str, array: Any, shape: Shape, progress: Progress | None, in_layout: bool) -> int:
-    chunks = tuple(max(1, n) for n in blank_array(shape).chunk_shape)
-    chunk = Shape(shape.element_type, chunks, shape.layout)
-    assert shape.layout is not None
-    is_native, stored = is_builtin(shape.dtype), storage_dtype(shape.element_type)
-    configuration: dict[str, Any] = {"endian": "little"}
-    if in_layout:
-        configuration = {"layout": str(shape.layout)} | ({} if is_native else {"element_type": shape.element_type})
-    found = {
-        "node_type": "array",
-        "shape": shape.dimensions,
-        "data_type": stored.name,
-        "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": chunks}},
-        "chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}},
-        "fill_value": [0.0, 0.0] if shape.dtype.kind == "c" else np.zeros((), stored).item(),
-        "codecs": [{"name": CODEC if in_layout else "bytes", "configuration": configuration}],
-        "attributes": {} if is_native else {_TYPE_KEY: shape.element_type},
-        "dimension_names": [f"{name}_{k}" for k in range(shape.rank)],
-    }
-    written = _write_metadata(folder, found)
-    for cell, box in _chunks(shape.dimensions, chunks):
-        values = np.zeros(chunks, shape.dtype)
-        inside: Any = (*(slice(0, s.stop - s.start) for s in box), ...)
-        values[inside] = np.asarray(array[(*box, ...)]).astype(shape.dtype, copy=False)
-        place = os.path.join(folder, "c", *map(str, cell))
-        os.makedirs(os.path.dirname(place), exist_ok=True)
-        if in_layout:
-            buffer = np.zeros(chunk.buffer_byte_size, np.uint8)  # with the prefix of dynamic sizes, if it has one
-            LayoutArray.from_numpy(values, chunk.layout, out=buffer, element_type=chunk.element_type)
-        else:
-            buffer = values.astype(stored) if np.can_cast(shape.dtype, stored) else values.view(stored)
-        with open(place, "wb") as file:
-            written += file.write(buffer.data)
-        if progress:
-            progress(values[inside].size)
-    return written
-
-
-def storage_dtype(element_type: str) -> np.dtype[Any]:
-    """The dtype of zarr for an element type: its own, int8 or uint8 for integers of less than a byte, else its bits.
-
-    >>> [storage_dtype(name).name for name in ("f32", "s4", "bf16", "pred", "f8e5m2")]
-    ['float32', 'int8', 'uint16', 'bool', 'uint8']
-    """
-    dtype = ELEMENT_TYPES[element_type].dtype
-    assert dtype is not None
-    if is_builtin(dtype):
-        return dtype
-    return np.dtype(np.int8) if np.can_cast(dtype, np.int8) else np.dtype(f"u{dtype.itemsize}")
-
-
-def _chunks(sizes: tuple[int, ...], chunks: tuple[int, ...]) -> Iterator[tuple[Cell, Box]]:
+def chunks_of(sizes: tuple[int, ...], chunks: tuple[int, ...]) -> Iterator[tuple[Cell, Box]]:
     """The chunks that hold elements: coordinates, and slice of the array."""
     for cell in cells_of(sizes, chunks):
         yield cell, tuple(slice(k * c, min((k + 1) * c, n)) for k, c, n in zip(cell, chunks, sizes, strict=True))

@@ -7,12 +7,16 @@ import io
 import itertools
 import zipfile
 from functools import partial
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import strided as sd
+from strided.dumps import source
 from strided.dumps.buffer_assignment.assignment import BufferAssignment
 from strided.dumps.detect import KINDS, READERS, read_dump, recognise
 from strided.dumps.hlo.module import Module
@@ -95,6 +99,26 @@ def test_reading_by_content():
         else:
             with pytest.raises(UnsupportedError, match="nothing in it can be read as arrays"):
                 read_dump(content)
+
+
+@pytest.mark.parametrize("is_file", [True, False])
+def test_a_compressed_proto_is_expanded_once(is_file: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = io.BytesIO()
+    sd.write_snapshot(file, [np.arange(5, dtype=np.int8)])
+    path = tmp_path / "x.gz"
+    path.write_bytes(gzip.compress(file.getvalue()))
+    expanded: list[str | None] = []
+    real = source._expanded
+
+    def counted(pieces: Any, path: str | None, max_bytes: int | None) -> memoryview:
+        expanded.append(path)
+        return real(pieces, path, max_bytes)
+
+    monkeypatch.setattr(source, "_expanded", counted)
+    snapshot = read_dump(path if is_file else path.read_bytes())
+    assert expanded == [str(path) if is_file else None]
+    assert snapshot.path == (str(path) if is_file else None)
+    assert snapshot.arguments[0].tolist() == [0, 1, 2, 3, 4]
 
 
 def test_a_wrong_guess_is_overridden():

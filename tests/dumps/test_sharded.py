@@ -20,7 +20,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import strided as sd
-from strided.arrays.layout_array import LayoutArray
+from strided.arrays.layout_array import LayoutArray, map_array
 from strided.dumps.sharded.assemble import ShardedArray, assemble, shard
 from strided.dumps.sharding.sharding import Sharding
 from strided.errors import BufferSizeError, DumpError, LayoutError, UnsupportedError
@@ -229,6 +229,27 @@ def test_copies_are_compared_bit_for_bit():
     assert line in str(report)
     agreeing = assemble(shard(values, text), text, values.shape).compare_replicas()
     assert str(agreeing) == "the copies of all 2 tiles agree"
+
+
+def test_each_file_is_opened_once_for_an_array_that_is_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Even if fewer files stay open than there are; what lies in memory may be the array itself."""
+    files: dict[int, Any] = {}
+    for device, one in shard(np.arange(8, dtype=np.int32), "{devices=[8]<=[8]}").items():
+        files[device] = tmp_path / f"{device}.bin"
+        one.buffer.tofile(files[device])
+    held = np.full(8, 9, np.int32)
+    files[7] = held[:1]
+    opened: list[Path] = []
+
+    def counted(path: Path, shape: sd.Shape) -> Any:
+        opened.append(path)
+        return map_array(path, shape)
+
+    monkeypatch.setattr("strided.dumps.sharded.sharded_array.MOST_OPEN", 2)
+    a = ShardedArray(files, Sharding.parse("{devices=[8]<=[8]}"), (8,), sd.parse_shape("s32[8]"), counted)
+    assert a.to_numpy(out=np.empty(8, np.int32)).tolist() == [0, 1, 2, 3, 4, 5, 6, 9]
+    assert sorted(opened) == [files[k] for k in range(7)]
+    assert a.to_numpy(out=held).tolist() == [0, 1, 2, 3, 4, 5, 6, 9]
 
 
 def test_values_that_print_alike_are_shown_with_their_bits():

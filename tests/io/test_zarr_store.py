@@ -20,7 +20,7 @@ import pytest
 import strided as sd
 from strided import cli
 from strided.arrays import layout_array
-from strided.io import zarr_store
+from strided.io import zarr_writer
 from strided.io.convert_file import write_arrays
 from strided.io.zarr_store import ZarrArray, ZarrStore
 
@@ -202,7 +202,7 @@ def test_names_that_are_none_on_windows(name: str, tmp_path: Path, monkeypatch: 
         write(tmp_path / "x.zarr", w=VALUES, **{name: VALUES})
         assert {*ZarrStore(str(tmp_path / "x.zarr"))} == {name, "w"}
         shutil.rmtree(tmp_path / "x.zarr")
-    monkeypatch.setattr(zarr_store, "sys", SimpleNamespace(platform="win32"))
+    monkeypatch.setattr(zarr_writer, "sys", SimpleNamespace(platform="win32"))
     with pytest.raises(sd.UnsupportedError, match=f"can be called {re.escape(repr(name))} on Windows"):
         write(tmp_path / "x.zarr", w=VALUES, **{name: VALUES})
     assert list(tmp_path.iterdir()) == []

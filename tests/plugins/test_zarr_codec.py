@@ -17,7 +17,7 @@ zarr = pytest.importorskip("zarr", minversion="3")
 
 from strided.arrays import layout_array  # noqa: E402
 from strided.io.convert_file import write_arrays  # noqa: E402
-from strided.io.zarr_store import storage_dtype  # noqa: E402
+from strided.io.zarr_writer import storage_dtype  # noqa: E402
 from strided.plugins.zarr import NAME, XlaLayoutCodec  # noqa: E402
 
 pytestmark = pytest.mark.partners

@@ -30,7 +30,9 @@ class _Definition(NamedTuple):
     shape: Field | None
 
 
-class _Place(NamedTuple):
+class _Location(NamedTuple):
+    """Where a value is defined: XLA's LogicalBufferProto.Location, looked up in the module."""
+
     name: str
     element: tuple[int, ...] | None
     shape: AnyShape | None
@@ -56,7 +58,7 @@ class AssignmentReader:
     def read(self) -> tuple[tuple[Allocation, ...], tuple[tuple[int, str], ...]]:
         """The allocations, and the aliases of values."""
         buffers = {
-            one.integer("id"): (self._place(one, "defined_at"), one.integer("color"))
+            one.integer("id"): (self._location(one, "defined_at"), one.integer("color"))
             for one in self._assignment.messages("logical_buffers")
         }
         peaks = {
@@ -64,27 +66,27 @@ class AssignmentReader:
             for one in self._assignment.messages("peak_buffers")
         }
         aliases = (
-            (one.integer("source_buffer_id"), self._place(one, "location"))
+            (one.integer("source_buffer_id"), self._location(one, "location"))
             for one in self._assignment.messages("buffer_aliases")
         )
         allocations = self._assignment.messages("buffer_allocations")
         return (
             tuple(self._allocation(one, buffers, peaks) for one in allocations),
-            tuple((number, label_of(place.name, place.element)) for number, place in aliases),
+            tuple((number, label_of(location.name, location.element)) for number, location in aliases),
         )
 
-    def _place(self, one: Fields, name: str) -> _Place:
+    def _location(self, one: Fields, name: str) -> _Location:
         """The instruction, and the part of its result, that a location means."""
         if name not in one:
-            return _Place("", None, None)
+            return _Location("", None, None)
         found = one.message(name)
         number, instruction = found.integer("instruction_id"), found.text("instruction_name")
         definition = self._by_name.get(instruction) if instruction else self._definitions.get(number)
         index = tuple(found.integers("shape_index"))
         if definition is None:
-            return _Place(instruction or f"#{number}", index or None, None)
+            return _Location(instruction or f"#{number}", index or None, None)
         whole = self._shape_of(definition)
-        return _Place(definition.name, index if isinstance(whole, TupleShape) else None, subshape(whole, index))
+        return _Location(definition.name, index if isinstance(whole, TupleShape) else None, subshape(whole, index))
 
     def _shape_of(self, definition: _Definition) -> AnyShape | None:
         if definition.name not in self._shapes:
@@ -94,15 +96,15 @@ class AssignmentReader:
         return self._shapes[definition.name]
 
     def _allocation(
-        self, found: Fields, buffers: dict[int, tuple[_Place, int]], peaks: dict[int, tuple[int, ...]]
+        self, found: Fields, buffers: dict[int, tuple[_Location, int]], peaks: dict[int, tuple[int, ...]]
     ) -> Allocation:
         index, space = found.integer("index"), found.integer("color")
         values = []
         for assigned in found.messages("assigned"):
             number = assigned.integer("logical_buffer_id")
-            place, color = buffers.get(number, (_Place(f"#{number}", None, None), space))
+            location, color = buffers.get(number, (_Location(f"#{number}", None, None), space))
             offset, size = assigned.integer("offset"), assigned.integer("size")
-            values.append(Value(number, place.name, place.element, offset, size, color, _shape=place.shape))
+            values.append(Value(number, location.name, location.element, offset, size, color, _shape=location.shape))
         is_parameter = bool(found.integer("is_entry_computation_parameter"))
         parameter_shape = values[0].shape if is_parameter and values else None
         flags: dict[str, Any] = {
@@ -134,16 +136,22 @@ def is_alone(view: memoryview) -> bool:
 
 def _definitions(module: Fields) -> dict[int, _Definition]:
     """The instructions of a module by id: name, and where the shape lies."""
-    found: dict[int, _Definition] = {}
-    for computation in module.messages("computations"):
-        for one in computation["instructions"]:
-            number, name, shapes = 0, "", dict[int, Field]()
-            for item in fields(one.view("HloComputationProto.instructions"), "HloInstructionProto", one.at):
-                if item.number == 35:
-                    number = item.integer("HloInstructionProto.id")
-                elif item.number == 1:
-                    name = item.text("HloInstructionProto.name")
-                elif item.number == 3:
-                    join(shapes, item, "HloInstructionProto.shape")
-            found[number] = _Definition(name, shapes.get(3))
-    return found
+    return dict(
+        _definition(instruction)
+        for computation in module.messages("computations")
+        for instruction in computation["instructions"]
+    )
+
+
+def _definition(instruction: Field) -> tuple[int, _Definition]:
+    number, name, shapes = 0, "", dict[int, Field]()
+    view = instruction.view("HloComputationProto.instructions")
+    for field in fields(view, "HloInstructionProto", instruction.at):
+        match field.number:
+            case 1:
+                name = field.text("HloInstructionProto.name")
+            case 3:
+                join(shapes, field, "HloInstructionProto.shape")
+            case 35:
+                number = field.integer("HloInstructionProto.id")
+    return number, _Definition(name, shapes.get(3))

@@ -44,13 +44,13 @@ def decode_varints(
     filled = [0, *accumulate(_count(data[first:last]) for first, last in pairwise(places))]
     if count is not None and filled[-1] != count:
         raise DumpError(f"{wanted}: expected {count} numbers, found {filled[-1]}", position=at)
-    out = np.empty(filled[-1], dtype)
+    out, tasks = np.empty(filled[-1], dtype), list(zip(places, places[1:], filled, strict=False))
     kernel = f"decode_varints{8 * dtype.itemsize}"
     is_large = data.size >= limits.current.varint_bytes and dtype.kind in "iu" and dtype.itemsize >= 4
     if is_large and kernels.is_ready(kernel):
-        _decode_by_kernel(kernel, data, out, places, filled, wanted, at)
+        _decode_by_kernel(kernel, data, out, tasks, wanted, at)
     else:
-        for (first, last), start in zip(pairwise(places), filled, strict=False):
+        for first, last, start in tasks:
             _decode_by_numpy(data[first:last], out[start:], wanted, at + first)
     return out
 
@@ -97,8 +97,9 @@ def _decode_by_numpy(data: Bytes, out: npt.NDArray[Any], wanted: str, at: int) -
 
 
 def _decode_by_kernel(
-    name: str, data: Bytes, out: npt.NDArray[Any], places: list[int], filled: list[int], wanted: str, at: int
+    name: str, data: Bytes, out: npt.NDArray[Any], tasks: list[tuple[int, int, int]], wanted: str, at: int
 ) -> None:
+    """Each task is where its bytes begin and end, and where its numbers go."""
     kernel = kernels.load(name)
     unsigned = out.view(f"u{out.itemsize}")
 
@@ -107,7 +108,7 @@ def _decode_by_kernel(
         if end < 0:
             raise _too_long(wanted, at - 1 - end)
 
-    run(work, zip(places, places[1:], filled, strict=False), threads=get_num_threads())
+    run(work, tasks, threads=get_num_threads())
 
 
 def encode_varints(values: npt.NDArray[Any]) -> bytes:

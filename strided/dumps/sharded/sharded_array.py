@@ -136,7 +136,15 @@ class ShardedArray(GridArray):
         return self.shard(self._holders[cell][0])
 
     def _may_share(self, out: Array) -> bool:
-        return any(overlap.may_share(self._tile(cell), out) for cell, _ in self._tiles())
+        in_memory = (cell for cell, _ in self._tiles() if not self._is_to_be_opened(cell))
+        return any(overlap.may_share(self._tile(cell), out) for cell in in_memory)
+
+    def _is_to_be_opened(self, cell: Cell) -> bool:
+        """Whether a tile is in a file that is not open: it will be in memory of its own."""
+        if cell not in self._holders:
+            return False  # so that it is refused before anything is written
+        device = self._holders[cell][0]
+        return isinstance(self._given[device], (str, os.PathLike)) and self._opened.get(device) is None
 
     def compare_replicas(self) -> ReplicaReport:
         """Whether the copies of each tile agree bit for bit, padding aside.

@@ -39,7 +39,7 @@ _LOOKED_AT = 64
 _LARGEST = (1 << 63) - 1
 
 
-class Places(Sequence[Literal]):
+class Literals(Sequence[Literal]):
     """Literals in a file. Each takes sixteen bytes until it is asked for."""
 
     def __init__(self, view: View, *, serialized: bool) -> None:
@@ -75,7 +75,7 @@ class Outline:
     form: str
     view: View
     modules: list[Field] = field(default_factory=list)
-    partitions: list[Places] = field(default_factory=list)
+    partitions: list[Literals] = field(default_factory=list)
     results: list[Field] = field(default_factory=list)
     platform: str = ""
 
@@ -156,19 +156,24 @@ def read_outline(view: View, form: str) -> Outline:
 
 
 def _read_snapshot(outline: Outline) -> None:
-    arguments = Places(outline.view, serialized=False)
+    arguments = Literals(outline.view, serialized=False)
     for found in wire.fields(outline.view, SNAPSHOT):
-        if found.number == 1:
-            for inner in wire.fields(found.view("HloSnapshot.hlo"), "HloProto", found.at):
-                if inner.number == 1:
-                    _add(outline.modules, inner, "the module")
-        elif found.number == 2:
-            arguments.add(found.at, len(found.view("HloSnapshot.arguments")))
-        elif found.number == 3:
-            _add(outline.results, found, "HloSnapshot.result")
-        elif found.number == 4:
-            outline.platform = found.text("HloSnapshot.execution_platform")
+        match found.number:
+            case 1:
+                _read_hlo_proto(outline, found)
+            case 2:
+                arguments.add(found.at, len(found.view("HloSnapshot.arguments")))
+            case 3:
+                _add(outline.results, found, "HloSnapshot.result")
+            case 4:
+                outline.platform = found.text("HloSnapshot.execution_platform")
     outline.partitions.append(arguments)
+
+
+def _read_hlo_proto(outline: Outline, outer: Field) -> None:
+    for found in wire.fields(outer.view("HloSnapshot.hlo"), "HloProto", outer.at):
+        if found.number == 1:
+            _add(outline.modules, found, "the module")
 
 
 def _add(found: list[Field], field: Field, wanted: str) -> None:
@@ -187,13 +192,13 @@ def _read_unoptimized(outline: Outline) -> None:
             _add(outline.modules, found, "the module")
         elif found.number == 2:
             after = _read_inputs(outline, found, after)
-    outline.partitions = outline.partitions or [Places(view, serialized=False)]
+    outline.partitions = outline.partitions or [Literals(view, serialized=False)]
 
 
 def _read_inputs(outline: Outline, outer: Field, after: int) -> int:
     """Add the arguments of a partition, inside the message or behind it; returns where the next one's begin."""
-    inline = Places(outline.view, serialized=False)
-    behind = Places(outline.view, serialized=True)
+    inline = Literals(outline.view, serialized=False)
+    behind = Literals(outline.view, serialized=True)
     for found in wire.fields(outer.view("HloUnoptimizedSnapshot.partitions"), "HloInputs", outer.at):
         if found.number == 1:
             inline.add(found.at, len(found.view("HloInputs.arguments")))

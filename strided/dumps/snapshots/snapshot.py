@@ -245,7 +245,7 @@ class Snapshot:
     @property
     def partitions(self) -> tuple[Values, ...]:
         """The arguments of every partition, by parameter number."""
-        return tuple(self._values("argument", places, self._parameter_names) for places in self._outline.partitions)
+        return tuple(self._values("argument", literals, self._parameter_names) for literals in self._outline.partitions)
 
     @property
     def arguments(self) -> Values:
