@@ -29,6 +29,18 @@ from types import FrameType
 
 from strided.escape import in_columns, visible
 
+__all__ = [
+    "BufferSizeError",
+    "DumpError",
+    "DumpWarning",
+    "LayoutError",
+    "NotationError",
+    "NotationWarning",
+    "StridedError",
+    "StridedWarning",
+    "UnsupportedError",
+]
+
 #: Characters shown of a message, which may quote any text.
 _LONGEST_MESSAGE = 2000
 #: Characters shown of a text on either side of the error.
@@ -216,3 +228,7 @@ def excerpt(text: str, position: int | None) -> str:
 
 def _shown(message: str) -> str:
     return visible(message, _LONGEST_MESSAGE, keep="\n")
+
+
+def __dir__() -> list[str]:
+    return list(__all__)

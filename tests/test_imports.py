@@ -5,10 +5,12 @@ Which package may import which is for import-linter to hold (pyproject.toml).
 
 from __future__ import annotations
 
+import inspect
 import json
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -83,6 +85,22 @@ def test_public_names() -> None:
     assert dir(strided) == sorted(strided.__all__)
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         _ = strided.nothing
+
+
+@pytest.mark.parametrize("module", [strided.inspect, strided.tpu, strided.testing, strided.errors])
+def test_completion_shows_public_names_alone(module: ModuleType) -> None:
+    assert dir(module) == sorted(module.__all__)
+
+
+def test_readers_call_what_they_read_alike() -> None:
+    readers = (
+        strided.read_hlo,
+        strided.read_dump,
+        strided.read_snapshot,
+        strided.read_allocations,
+        strided.memory_report,
+    )
+    assert {next(iter(inspect.signature(reader).parameters)) for reader in readers} == {"source"}
 
 
 @pytest.mark.parametrize("name", ["inspect", "errors", "tpu"])

@@ -49,7 +49,10 @@ sd.set_num_threads(number)
 sd.Sharding.parse("{devices=[2]<=[2]}").slices([number], num_devices=number)
 
 sd.Tile((8, number))
-sd.diff(array, array, limit=number)
+sd.open_dump("dump").program(number)
+sd.read_snapshot("a.pb").arguments.shape(number)
+sd.assemble({0: array}, "{replicated}", (3, 5)).shard(number)
+sd.diff(array, array, limit=number, max_ulp=number)
 sd.inspect.describe(shape, width=number)
 sd.read_hlo("a.txt", index=number, max_bytes=number)
 

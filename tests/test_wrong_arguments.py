@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 import strided as sd
+from strided.diagnosis.difference import diff_arrays
 from strided.dumps.hlo import Module
+from strided.dumps.sharded.sharded_array import ShardedArray
+from strided.dumps.snapshots.snapshot import Snapshot
 from strided.interop.array_api import with_namespace
-from tests import copies_samples
+from tests import copies_samples, paths
 
 HLO = """HloModule f, is_scheduled=true
 
@@ -42,6 +46,16 @@ def _identified() -> Any:
 
 def _padding() -> Any:
     return sd.inspect.padding(sd.LayoutArray.from_numpy(np.zeros((2, 3)), "{1,0:T(2,4)}"))
+
+
+def _snapshot() -> Snapshot:
+    file = io.BytesIO()
+    sd.write_snapshot(file, [np.zeros(3)] * 5, (np.zeros(2),) * 5)
+    return sd.read_snapshot(file.getvalue())
+
+
+def _assembled() -> ShardedArray:
+    return sd.assemble(sd.shard(np.zeros((3, 5)), TILED), TILED, (3, 5))
 
 
 def _copies() -> Any:
@@ -75,6 +89,39 @@ INTEGERS: list[tuple[str, Callable[[Any], object]]] = [
     ("the number of a device", lambda n: TILED.slices((3, 5))[n]),
     ("the size of a dimension", lambda n: TILED.shard_shape((n, 5))),
     ("the size of a dimension", lambda n: TILED.slices((3, n))),
+    ("the number of a device", lambda n: _assembled().shard(n)),
+    ("memory_space", lambda n: sd.read_allocations(ASSIGNMENT + VALUE).open({0: bytes(8)}, memory_space=n)),
+    ("dimension", lambda n: sd.parse_shape("f32[3,5,7,9,11]").dimension_number(n)),
+    ("dimension", lambda n: sd.parse_shape("f32[3,5,7,9,11]").dimension_letter(n)),
+    ("dimension", lambda n: sd.parse_shape("f32[3,5,7,9,11]").stride_of(n)),
+    ("offset", lambda n: sd.parse_shape("f32[3,5]").padding_dimension_at(n)),
+]
+#: The same, where text is a name.
+NUMBERS_OR_NAMES: list[tuple[str, Callable[[Any], object]]] = [
+    ("the number of the argument", lambda n: _snapshot().arguments[n]),
+    ("the number of the argument", lambda n: _snapshot().arguments.shape(n)),
+    ("the number of the result", lambda n: _snapshot().results[n]),
+]
+#: What is told of progress, in calls that take longer than to look at their arguments.
+PROGRESS: list[Callable[[Any], object]] = [
+    lambda f: sd.diff(np.zeros(3), np.ones(3), progress=f),
+    lambda f: diff_arrays({}, {}, progress=f),
+    lambda f: sd.inspect.identify(b"1234", "f32", progress=f),
+    lambda f: sd.inspect.padding(sd.LayoutArray(bytes(16), "f32[3]{0:T(4)}"), progress=f),
+    lambda f: sd.inspect.statistics(np.zeros(0), progress=f),
+    lambda f: sd.save_npy("new", np.zeros(3), progress=f),
+    lambda f: sd.save_safetensors("new", {}, progress=f),
+    lambda f: sd.convert_file("old", "f32[3]", "new", progress=f),
+]
+#: Paths by their parameter.
+PATHS: list[tuple[str, Callable[[Any], object]]] = [
+    ("path", sd.load_npy),
+    ("path", lambda path: sd.save_npy(path, np.zeros(3))),
+    ("path", lambda path: sd.save_safetensors(path, {})),
+    ("path", lambda path: sd.explore("f32[3]").save(path)),
+    ("source", lambda path: sd.convert_file(path, "f32[3]", "new")),
+    ("target", lambda path: sd.convert_file("old", "f32[3]", path)),
+    ("directory", sd.open_dump),
 ]
 
 
@@ -84,6 +131,112 @@ def test_what_is_no_integer_is_named(name: str, call: Callable[[Any], object]) -
         with pytest.raises(TypeError, match=f"^{name} must be an integer, not {type(thing).__name__}$"):
             call(thing)
     call(np.int64(4))
+
+
+@pytest.mark.parametrize(("name", "call"), NUMBERS_OR_NAMES, ids=range(3))
+def test_what_is_neither_number_nor_name_is_named(name: str, call: Callable[[Any], object]) -> None:
+    for thing in THINGS:
+        if not isinstance(thing, str):
+            with pytest.raises(TypeError, match=f"^{name} must be an integer, not {type(thing).__name__}$"):
+                call(thing)
+    call(np.int64(4))
+
+
+@pytest.mark.parametrize("call", PROGRESS, ids=range(len(PROGRESS)))
+def test_progress_is_refused_before_the_work(
+    call: Callable[[Any], object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    np.zeros(3, np.float32).tofile("old")
+    for thing in THINGS[1:]:  # None is no progress
+        with pytest.raises(TypeError, match=f"^progress must be a function, not {type(thing).__name__}$"):
+            call(thing)
+    assert not Path("new").exists()
+    call(lambda count: None)
+
+
+@pytest.mark.parametrize("name", ["predicate", "operation"])
+def test_functions_are_asked_for_by_name(name: str) -> None:
+    array = sd.LayoutArray.from_numpy(np.zeros((2, 3)))
+    call: Callable[[Any], object] = array.count if name == "predicate" else array.rearranged
+    for thing in THINGS:
+        with pytest.raises(TypeError, match=f"^{name} must be a function, not {type(thing).__name__}$"):
+            call(thing)
+
+
+@pytest.mark.parametrize(("name", "call"), PATHS, ids=range(len(PATHS)))
+def test_what_is_no_path_is_named(
+    name: str, call: Callable[[Any], object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    np.zeros(3, np.float32).tofile("old")
+    for thing in THINGS:
+        if not isinstance(thing, (str, bytes)):
+            with pytest.raises(TypeError, match=f"^{name} must be text or a Path, not {type(thing).__name__}$"):
+                call(thing)
+
+
+@pytest.mark.parametrize(
+    "arrays",
+    [
+        lambda folder: sd.open_dump(paths.unpack_dump(folder)).programs[0].arrays,
+        lambda folder: sd.read_allocations(ASSIGNMENT + VALUE).open({0: bytes(8)}),
+    ],
+    ids=["run", "image"],
+)
+def test_only_text_names_an_array(arrays: Callable[[Path], Any], tmp_path: Path) -> None:
+    found = arrays(tmp_path)
+    for thing in THINGS:
+        if not isinstance(thing, str):
+            with pytest.raises(KeyError, match=f"arrays have names, not {type(thing).__name__}; there are "):
+                found[thing]
+        assert thing not in found
+        assert found.get(thing) is None
+
+
+def test_a_program_has_a_name_or_a_number(tmp_path: Path) -> None:
+    dump = sd.open_dump(paths.unpack_dump(tmp_path))
+    for thing in THINGS:
+        if not isinstance(thing, str):
+            with pytest.raises(
+                TypeError, match=f"^the number of a program must be an integer, not {type(thing).__name__}"
+            ):
+                dump.program(thing)
+
+
+def test_the_next_index_is_that_of_any_sequence() -> None:
+    assert sd.parse_shape("f32[2,3]").next_index(iter((0, 2))) == (1, 0)  # type: ignore[arg-type]
+    for of in ("offset_of", "next_index", "in_bounds"):
+        with pytest.raises(TypeError, match=r"^an index must be an integer, not str$"):
+            getattr(sd.parse_shape("f32[2,3]"), of)("ab")
+
+
+def test_an_empty_name_is_no_element_type(tmp_path: Path) -> None:
+    sd.save_npy(tmp_path / "a.npy", np.zeros(3))
+    with pytest.raises(sd.UnsupportedError, match="no element type ''"):
+        sd.load_npy(tmp_path / "a.npy", element_type="")
+    with pytest.raises(sd.LayoutError, match="no element type ''"):
+        sd.shard(np.zeros(4), "{devices=[2]<=[2]}", element_type="")
+
+
+@pytest.mark.parametrize("wrap", [lambda x: x, memoryview], ids=["ndarray", "memoryview"])
+def test_buffers_of_references_are_no_bytes(wrap: Callable[[Any], Any]) -> None:
+    """Whoever reads those as bytes sees addresses, and what is written of them means nothing to anybody."""
+    buffer = wrap(np.array([None, None]))
+    for read in (sd.read_hlo, sd.read_dump, sd.read_allocations, sd.read_snapshot):
+        with pytest.raises(TypeError, match="expected a path or a contiguous buffer, not"):
+            read(buffer)
+    for call in (sd.Sharding.from_proto, lambda data: sd.write_snapshot(io.BytesIO(), [], module=data)):
+        with pytest.raises(TypeError, match="holds references"):
+            call(buffer)
+    with pytest.raises(TypeError, match="holds references, not data"):
+        sd.LayoutArray(buffer, "u8[16]")
+
+
+def test_words_are_text() -> None:
+    for thing in (np.array(["hlo", "snapshot"]), ["hlo"], b"hlo", True):
+        with pytest.raises(ValueError, match="kind must be one of 'hlo', 'snapshot', 'allocations', not"):
+            sd.read_dump(b"", thing)  # type: ignore[call-overload]
 
 
 @pytest.mark.parametrize(
@@ -197,6 +350,16 @@ def test_places_of_allocations() -> None:
         assignment.open(bytes(8), at=[0])  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="the byte at which an allocation begins must be an integer, not NoneType"):
         assignment.open(bytes(8), at={0: None})  # type: ignore[dict-item]
+
+
+def test_an_array_over_devices_has_a_shape() -> None:
+    for thing in (None, 5, b"xy", {}, np.array([3, 5])):
+        with pytest.raises(
+            TypeError, match=f"shape must be text, a Shape or a sequence of sizes, not {type(thing).__name__}"
+        ):
+            sd.assemble([], "{replicated}", thing)  # type: ignore[arg-type]
+    with pytest.raises(sd.UnsupportedError, match=r"\(s8\[2\]\{0\}\) is not the shape of one array"):
+        sd.assemble([], "{replicated}", "(s8[2])")
 
 
 def test_shards_come_in_a_sequence_or_mapping() -> None:

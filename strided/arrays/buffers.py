@@ -52,6 +52,8 @@ def flat_bytes(buffer: Any) -> Bytes:
         elif isinstance(getattr(buffer, "buffer", None), np.ndarray):  # a LayoutArray
             advice = "its attribute `buffer` is one"
         raise TypeError(f"{type(buffer).__name__} is no buffer; {advice}") from None
+    if memory.format == "O":
+        raise TypeError("a buffer of dtype object holds references, not data")
     if not memory.c_contiguous:
         raise UnsupportedError("the buffer's elements do not lie one after another; copy it first")
     if memory.nbytes == 0:  # which `frombuffer` refuses

@@ -35,7 +35,7 @@ def _function(function: Callable[..., Any], name: str, *unknown: str) -> Method:
             getattr(self.stand_in(), name)(*given, **named)
             raise
 
-    return _named(method, name, f"As ``numpy.{name}`` of this array.")
+    return _named(method, name, f"As ``numpy.{name}`` of this array.", function)
 
 
 def _converted(name: str) -> Method:
@@ -44,7 +44,7 @@ def _converted(name: str) -> Method:
     def method(self: ArrayBase, *args: Any, **kwargs: Any) -> Any:
         return getattr(self._values(), name)(*args, **kwargs)
 
-    return _named(method, name, f"As ``numpy.ndarray.{name}`` of the converted array.")
+    return _named(method, name, f"As ``numpy.ndarray.{name}`` of the converted array.", getattr(np.ndarray, name))
 
 
 def _changing(name: str) -> Method:
@@ -62,13 +62,15 @@ def _changing(name: str) -> Method:
             if values.flags.writeable:
                 self[...] = values
 
-    return _named(method, name, f"As ``numpy.ndarray.{name}``: the buffer is changed.")
+    return _named(method, name, f"As ``numpy.ndarray.{name}``: the buffer is changed.", getattr(np.ndarray, name))
 
 
-def _named(method: Method, name: str, doc: str) -> Method:
+def _named(method: Any, name: str, doc: str, original: Callable[..., Any]) -> Method:
+    """A method with a name, a docstring, and the signature of NumPy's function."""
     method.__name__ = method.__qualname__ = name
     method.__doc__ = doc
-    return method
+    method.__wrapped__ = original  # `inspect.signature` looks there
+    return method  # type: ignore[no-any-return]
 
 
 def _clip(a: ArrayBase, min: Any = None, max: Any = None, out: Any = None, **kwargs: Any) -> Any:

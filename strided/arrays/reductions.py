@@ -31,6 +31,7 @@ from strided.arrays.partials import (
 )
 from strided.errors import warn
 from strided.layout.element_types import is_builtin
+from strided.runtime.argument_checks import check_function
 
 #: Arrays of at least this many bytes of values are read block by block; of smaller ones NumPy reduces a converted copy.
 STREAM_BYTES = 1 << 24
@@ -323,6 +324,7 @@ def _truths_of(predicate: Callable[[Array], Array], values: Array) -> Array:
 
 def count(array: ArrayBase, predicate: Callable[[Array], Array], axis: Any = None) -> Any:
     """As `LayoutArray.count`."""
+    check_function(predicate, "predicate")
     axes = tuple(range(array.ndim)) if axis is None else normalize_axis_tuple(axis, array.ndim)
     if not streams(array):
         return np.count_nonzero(_truths_of(predicate, np.asarray(array)), axis=axis)

@@ -23,6 +23,7 @@ from strided.arrays.flags import Flags
 from strided.arrays.flatiter import Flat
 from strided.arrays.index_ranges import strides_in_order
 from strided.layout.element_types import known_element_type
+from strided.runtime.argument_checks import check_function
 from strided.transfer.flat_memory import address_of
 
 
@@ -73,6 +74,8 @@ class Views(ArrayBase):
         >>> a.rearranged(np.rot90).tolist()
         [[2, 5], [1, 4], [0, 3]]
         """
+
+        check_function(operation, "operation")
 
         def checked(stand_in: Array) -> Array:
             result = operation(stand_in)

@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TypeVar
 
+from strided.wording import some
+
 Array = TypeVar("Array", covariant=True)
+
+
+def array_name(name: object, known: Iterable[str]) -> str:
+    """The name by which an array is asked for; KeyError, as for a name that is not there, if it is no text."""
+    if not isinstance(name, str):
+        raise KeyError(f"arrays have names, not {type(name).__name__}; there are {some(known)}")
+    return name
 
 
 class ArrayMapping(Mapping[str, Array]):

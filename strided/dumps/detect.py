@@ -153,36 +153,36 @@ def _is_snapshot(view: View) -> bool:
 
 @overload
 def read_dump(
-    origin: Any, kind: Literal["hlo"], *, max_bytes: SupportsIndex | None = None, mapped: bool = True
+    source: Any, kind: Literal["hlo"], *, max_bytes: SupportsIndex | None = None, mapped: bool = True
 ) -> Module: ...
 
 
 @overload
 def read_dump(
-    origin: Any, kind: Literal["snapshot"], *, max_bytes: SupportsIndex | None = None, mapped: bool = True
+    source: Any, kind: Literal["snapshot"], *, max_bytes: SupportsIndex | None = None, mapped: bool = True
 ) -> Snapshot: ...
 
 
 @overload
 def read_dump(
-    origin: Any, kind: Literal["allocations"], *, max_bytes: SupportsIndex | None = None, mapped: bool = True
+    source: Any, kind: Literal["allocations"], *, max_bytes: SupportsIndex | None = None, mapped: bool = True
 ) -> BufferAssignment: ...
 
 
 @overload
 def read_dump(
-    origin: Any, kind: str | None = None, *, max_bytes: SupportsIndex | None = None, mapped: bool = True
+    source: Any, kind: str | None = None, *, max_bytes: SupportsIndex | None = None, mapped: bool = True
 ) -> Any: ...
 
 
 def read_dump(
-    origin: Any, kind: str | None = None, *, max_bytes: SupportsIndex | None = None, mapped: bool = True
+    source: Any, kind: str | None = None, *, max_bytes: SupportsIndex | None = None, mapped: bool = True
 ) -> Any:
     """Read a file with the reader for its kind: a Module, a Snapshot or a BufferAssignment.
 
     Parameters
     ----------
-    origin : path or buffer
+    source : path or buffer
     kind : str, optional
         "hlo", "snapshot" or "allocations", if the content misleads.
     max_bytes : int, optional
@@ -209,11 +209,11 @@ def read_dump(
     if kind is not None:
         one_of(kind, READERS, "kind")
     max_bytes = None if max_bytes is None else whole(max_bytes, "max_bytes")
-    found: Origin = origin
+    found: Origin = source
     if kind is None:
-        kind, found = _recognised(origin, max_bytes)
+        kind, found = _recognised(source, max_bytes)
     if kind in READERS:
         options = {"mapped": mapped} if kind == "snapshot" else {}
         return READERS[kind](found, max_bytes=max_bytes, **options)
-    name = os.fsdecode(origin) if isinstance(origin, (str, os.PathLike)) else "this"
+    name = os.fsdecode(source) if isinstance(source, (str, os.PathLike)) else "this"
     raise UnsupportedError(f"{name} is {_ADVICE.get(kind, f'a text with {kind}: nothing in it can be read as arrays')}")

@@ -22,6 +22,7 @@ from typing import Any
 from strided.escape import visible
 from strided.files.atomic import replaced
 from strided.pictures.html import escaped
+from strided.runtime.argument_checks import path_text
 
 _ASSETS = resources.files("strided.explorer") / "assets"
 #: The styles of a page by its main script.
@@ -53,7 +54,7 @@ class Page:
         OSError
             The file cannot be written. FileExistsError if it is there and `overwrite` is False.
         """
-        with replaced(path, overwrite=overwrite) as file:
+        with replaced(path_text(path, "path"), overwrite=overwrite) as file:
             file.write(self.html.encode())
 
     def __repr__(self) -> str:

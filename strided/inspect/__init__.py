@@ -43,3 +43,7 @@ __all__ = [
     "statistics",
     "svg",
 ]
+
+
+def __dir__() -> list[str]:
+    return list(__all__)

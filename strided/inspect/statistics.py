@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from strided.arrays.blocks import boxes, even_cuts, run_block
 from strided.layout.element_types import is_builtin
+from strided.runtime.argument_checks import check_progress
 
 #: Kinds of elements whose extremes and mean are no numbers, or that are none.
 _NO_NUMBERS = (np.flexible, np.object_, np.datetime64, np.timedelta64)
@@ -69,6 +70,7 @@ def statistics(array: Any, *, progress: Callable[[int], object] | None = None) -
     >>> print(statistics(np.array([1.5, np.nan, -4, np.inf])))
     min -4  max 1.5  mean -1.25  NaN 1  Inf 1
     """
+    check_progress(progress)
     minimum, maximum, total, finite, nan, inf = math.inf, -math.inf, np.clongdouble(0), 0, 0, 0
     opened = array if callable(array) else lambda: array
     array = opened()
@@ -95,7 +97,7 @@ def statistics(array: Any, *, progress: Callable[[int], object] | None = None) -
             if values.dtype.kind != "c":
                 minimum, maximum = min(minimum, values.min().item()), max(maximum, values.max().item())
             total += _sum(values)
-        if progress:
+        if progress is not None:
             progress(math.prod(s.stop - s.start for s in box))
     mean = None if not finite else complex(total / finite)
     if mean is not None and np.dtype(array.dtype).kind != "c":

@@ -70,7 +70,7 @@ class _ArrayLike:
         return self.array.__dask_tokenize__()
 
 
-def from_array(array: LayoutArray, chunks: Any = None, **options: Any) -> Any:
+def from_array(array: LayoutArray, chunks: Any = None, **options: Any) -> da.Array:
     """A dask array of an array in a layout, without copying or reading it.
 
     Parameters

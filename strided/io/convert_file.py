@@ -25,7 +25,7 @@ from strided.layout import AnyShape, Layout, Shape
 from strided.layout.element_types import ELEMENT_TYPES, element_type_of_dtype
 from strided.layout.parser import array_shape, layout_of
 from strided.runtime.aliases import Progress
-from strided.runtime.argument_checks import whole
+from strided.runtime.argument_checks import check_progress, path_text, whole
 
 #: Endings of files that hold several arrays by name.
 CONTAINERS = (".npz", ".safetensors", ".zarr")
@@ -66,6 +66,8 @@ def save_npy(path: str | os.PathLike[str], array: Any, *, progress: Progress | N
     array([[1, 0],
            [0, 1]], dtype=int8)
     """
+    path = path_text(path, "path")
+    check_progress(progress)
     array = _as_array(array)
     with replaced(path) as file:
         _write_npy(file, array, result_shape(array, None), progress)
@@ -111,6 +113,8 @@ def save_safetensors(
     ...     sd.open(f"{path}:w")[1]
     LayoutArray([0., 1., 0.], dtype=float32, view of f32[3,3]{0,1:T(2,128)})
     """
+    path = path_text(path, "path")
+    check_progress(progress)
     if not isinstance(arrays, Mapping):
         raise TypeError(f"arrays are given by name, as in {{'w': array}}, not as {type(arrays).__name__}")
     found = {name: _as_array(array) for name, array in arrays.items()}
@@ -172,6 +176,8 @@ def convert_file(
         A source of several arrays, or without one of that name.
     LayoutError
         A ``.npy`` file of another shape; a layout that does not fit.
+    ValueError
+        Another `bitorder`.
 
     Examples
     --------
@@ -184,7 +190,9 @@ def convert_file(
     8
     [0, 3, 1, 4, 2, 5, 0, 0]
     """
-    name, member = split_name(os.fsdecode(source))
+    check_progress(progress)
+    name, member = split_name(path_text(source, "source"))
+    target = path_text(target, "target")
     with open(name, "rb") as file:
         check_target([os.fstat(file.fileno())], target, layout, overwrite=overwrite)
         if shape is None and (container := open_container(file, name)) is not None:

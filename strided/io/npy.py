@@ -30,6 +30,7 @@ from strided.layout import Layout, Shape
 from strided.layout.element_types import ELEMENT_TYPES, ElementType, is_builtin, known_element_type
 from strided.layout.element_types import element_type as element_type_named
 from strided.layout.layout import descending
+from strided.runtime.argument_checks import path_text
 
 _ARCHIVE = b"PK"
 #: Values begin at a multiple of this, as NumPy's format asks, so that maps of them are aligned.
@@ -96,7 +97,8 @@ def load_npy(
     """
     if mmap_mode not in (None, "r", "r+", "c"):  # NumPy's "w+" would overwrite the file
         raise ValueError(f'mmap_mode must be None, "r", "r+" or "c", not {mmap_mode!r}')
-    shown = visible(os.fsdecode(path))
+    path = path_text(path, "path")
+    shown = visible(path)
     header = _checked_header(path)
     if header.dtype.hasobject:
         raise ValueError(f"{shown} holds Python objects, which are not read: unpickling runs code")
@@ -106,7 +108,8 @@ def load_npy(
         raise
     except Exception as error:  # NumPy makes an array of whatever the header says
         raise ValueError(f"{shown} is no .npy file, or a damaged one: {visible(str(error), 200)}") from error
-    name = element_type or (header.type_name if array.dtype.kind == "V" else None)
+    stored = header.type_name if array.dtype.kind == "V" else None
+    name = stored if element_type is None else element_type
     if name is None:
         return array
     dtype = element_type_named(name).dtype

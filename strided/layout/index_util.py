@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, SupportsIndex, TypeAlias, overload
 
@@ -13,6 +12,7 @@ import numpy.typing as npt
 from strided.addressing.address_map import AddressMap
 from strided.errors import LayoutError, UnsupportedError
 from strided.layout.validation import INT64_MAX
+from strided.runtime.argument_checks import whole
 from strided.runtime.lazy import lazy
 
 if TYPE_CHECKING:
@@ -72,18 +72,17 @@ class Addressing:
         """
         at = self._listed(index)
         return len(at) == self.rank and all(
-            0 <= operator.index(i) < n for i, n in zip(at, self._known_dimensions, strict=True)
+            0 <= whole(i, "an index") < n for i, n in zip(at, self._known_dimensions, strict=True)
         )
 
     def next_index(self, index: Index) -> tuple[int, ...] | None:
-        """The index after `index`, the last dimension varying fastest; None after the last.
+        """The index after `index`, the last dimension varying fastest; None after the last. IndexError out of bounds.
 
         >>> from strided import parse_shape
         >>> parse_shape("f32[2,3]").next_index((0, 2))
         (1, 0)
         """
-        self._checked_index(index)
-        following = [operator.index(i) for i in index]
+        following = [whole(i, "an index") for i in self._checked_index(index)]
         for d in range(self.rank - 1, -1, -1):
             following[d] += 1
             if following[d] < self.dimensions[d]:
@@ -203,7 +202,7 @@ class Addressing:
                     raise IndexError(f"index {wrong} is out of bounds for dimension {d} of size {n}")
                 at[d] = values.astype(np.int64, copy=False)
             else:
-                at[d] = operator.index(i.item() if isinstance(i, np.ndarray) else i)
+                at[d] = whole(i.item() if isinstance(i, np.ndarray) else i, "an index")
                 if not 0 <= at[d] < n:
                     raise IndexError(f"index {at[d]} is out of bounds for dimension {d} of size {n}")
         return at
@@ -278,7 +277,7 @@ class Addressing:
         >>> shape.padding_dimension_at(9), shape.padding_dimension_at(19), shape.padding_dimension_at(8)
         (1, 0, None)
         """
-        over = int(self.expansion.coordinates_at(self._checked_offset(operator.index(offset))[0])[1])
+        over = int(self.expansion.coordinates_at(self._checked_offset(whole(offset, "offset"))[0])[1])
         return None if over < 0 else over
 
     def _checked_offset(self, offset: Any) -> tuple[npt.NDArray[np.int64], bool]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import operator
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, SupportsIndex
@@ -20,6 +19,7 @@ from strided.layout.index_util import Addressing
 from strided.layout.layout import Layout, PaddingValue, descending
 from strided.layout.validation import INT64_MAX, FieldError, bound_missed, check_order, integers, shortened
 from strided.runtime import notebook
+from strided.runtime.argument_checks import whole
 from strided.runtime.lazy import lazy
 
 #: XLA's size of a dimension of unknown size (``?``).
@@ -163,13 +163,15 @@ class Shape(Addressing):
         >>> Shape("f32", (3, 5)).dimension_number(-1)
         1
         """
-        d = operator.index(dimension)
+        d = whole(dimension, "dimension")
         if not -self.rank <= d < self.rank:
             raise IndexError(f"dimension {d} is out of bounds for a shape of rank {self.rank}")
         return d % self.rank
 
     def dimension_letter(self, dimension: SupportsIndex) -> str:
         """XLA's letter for a dimension of an array of rank 2, 3 or 4: y x, z y x, p z y x; "" for other ranks.
+
+        A negative dimension counts from the end. IndexError out of bounds.
 
         >>> Shape("f32", (2, 3, 5)).dimension_letter(0)
         'z'

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import os
 from collections.abc import Iterable
 from typing import Any
 
@@ -35,6 +36,37 @@ def string(value: Any, name: str) -> str:
     return value
 
 
+def path_text(value: Any, name: str) -> str:
+    """An argument that must be a path, as text.
+
+    >>> path_text(b"a.bin", "source")
+    'a.bin'
+    >>> path_text(3, "source")
+    Traceback (most recent call last):
+    TypeError: source must be text or a Path, not int
+    """
+    if not isinstance(value, (str, bytes, os.PathLike)):
+        raise TypeError(f"{name} must be text or a Path, not {type(value).__name__}")
+    return os.fsdecode(value)
+
+
+def check_function(value: object, name: str) -> None:
+    """Raise TypeError for an argument that is no function, nor anything else that can be called.
+
+    >>> check_function(3, "predicate")
+    Traceback (most recent call last):
+    TypeError: predicate must be a function, not int
+    """
+    if not callable(value):
+        raise TypeError(f"{name} must be a function, not {type(value).__name__}")
+
+
+def check_progress(progress: object) -> None:
+    """Raise TypeError unless what is to be told of progress is a function or None: before the work, not amid it."""
+    if progress is not None:
+        check_function(progress, "progress")
+
+
 def number(value: Any, name: str) -> float:
     """An argument that must be a real number, Python's or NumPy's; NaN and infinities are such.
 
@@ -60,7 +92,7 @@ def one_of(value: Any, words: Iterable[str], name: str) -> str:
     ValueError: kind must be one of 'text', 'proto', not 'json'
     """
     known = tuple(words)
-    if value not in known:
+    if not isinstance(value, str) or value not in known:
         raise ValueError(f"{name} must be one of {', '.join(map(repr, known))}, not {value!r}")
     found: str = value
     return found

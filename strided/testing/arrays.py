@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, SupportsIndex
 
+import numpy as np
+
 from strided.diagnosis.difference.compare import compared
 from strided.diagnosis.difference.operands import operand_of
 from strided.diagnosis.difference.values import Tolerance
@@ -15,7 +17,7 @@ def assert_layout_equal(
     *,
     rtol: float = 0,
     atol: float = 0,
-    max_ulp: int | None = None,
+    max_ulp: int | np.integer[Any] | None = None,
     equal_nan: bool = True,
     limit: SupportsIndex = 10,
     err_msg: str = "",

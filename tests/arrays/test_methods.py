@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import io
 import math
 import operator
@@ -373,3 +374,12 @@ def test_a_read_only_out_is_refused_before_anything_is_converted(
         with pytest.raises(type(wanted.value), match=re.escape(str(wanted.value))):
             OUT_CALLS[name](a, values if kind == "ndarray" else out)
     assert np.array_equal(out, values)
+
+
+def test_signatures_are_those_of_numpy() -> None:
+    """Notebooks and editors show them."""
+    array = sd.LayoutArray.from_numpy(np.zeros((2, 3)))
+    assert list(inspect.signature(array.sum).parameters)[:3] == ["axis", "dtype", "out"]
+    assert list(inspect.signature(array.clip).parameters) == ["min", "max", "out", "kwargs"]
+    assert inspect.signature(array.argsort).parameters["axis"].default == -1
+    assert inspect.unwrap(sd.LayoutArray.tofile) is np.ndarray.tofile

@@ -45,6 +45,8 @@ def test_equal_folders(folders: list[Path]) -> None:
     assert len(found.values) == 15
     assert "0 of 15 arguments and results differ" in str(found)
     assert repr(found) == f"<DumpDifference of {folders[0]} and {folders[1]}: 0 of 15 arguments and results differ>"
+    assert found == compared(folders)
+    assert hash(found) == hash(compared(folders))
 
 
 def test_folders_without_programs_are_not_called_equal(

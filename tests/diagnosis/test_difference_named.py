@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import json
+import pickle
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -44,6 +46,19 @@ def test_equal_arrays_in_any_layout_and_order() -> None:
     assert [value.name for value in found.values] == list(OLD)
     assert str(found) == "a: a\nb: b\n0 of 3 arrays differ"
     assert repr(found) == "<ArraysDifference of a and b: 0 of 3 arrays differ>"
+
+
+def test_differences_are_values() -> None:
+    """They compare by what they say, hash, and survive copies and pickles."""
+    found, again = (diff_arrays(OLD, changed(layer0__w=tile_lost())) for _ in range(2))
+    for one, same, other in (
+        (found, again, diff_arrays(OLD, OLD)),
+        (found.first, again.first, found.values[1]),
+        (found.values[0].difference, again.values[0].difference, found.values[1].difference),
+    ):
+        assert one == same == copy.deepcopy(one) == pickle.loads(pickle.dumps(one))
+        assert hash(one) == hash(same)
+        assert one != other
 
 
 def test_what_differs_first_in_the_order_of_a_is_shown() -> None:

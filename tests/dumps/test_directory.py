@@ -196,6 +196,14 @@ def test_pickles_hold_paths(folder, monkeypatch):
     assert not any(program._mapped for program in (*programs, *again.programs))
 
 
+def test_the_arrays_of_a_run_can_be_pickled(dump):
+    for program in dump.programs:
+        again = pickle.loads(pickle.dumps(program.arrays))
+        assert list(again) == list(program.arrays)
+        for name, array in again.items():
+            assert np.array_equal(np.asarray(array), np.asarray(program.arrays[name]))
+
+
 def test_only_text_names_an_array(dump):
     assert dump.get(0) is None
     for name in (0, None, Path("result1")):

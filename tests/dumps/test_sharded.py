@@ -229,6 +229,9 @@ def test_copies_are_compared_bit_for_bit():
     assert line in str(report)
     agreeing = assemble(shard(values, text), text, values.shape).compare_replicas()
     assert str(agreeing) == "the copies of all 2 tiles agree"
+    alone = assemble(shard(values, "{devices=[2,4]<=[8]}"), "{devices=[2,4]<=[8]}", values.shape).compare_replicas()
+    assert alone.agree
+    assert str(alone) == "no tile is held by several devices"
 
 
 def test_each_file_is_opened_once_for_an_array_that_is_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import gc
 import gzip
 import io
@@ -735,3 +736,16 @@ def test_a_text_that_is_none_is_no_path(text: str) -> None:
     with pytest.raises(sd.DumpError, match=r"^a text, but neither an HloSnapshot nor .* reads other dumps$") as caught:
         sd.read_snapshot(text)
     assert len(str(caught.value)) < 200
+
+
+@pytest.mark.parametrize("again", [lambda value: pickle.loads(pickle.dumps(value)), copy.deepcopy, copy.copy])
+def test_arguments_and_results_can_be_pickled(again, tmp_path: Path):
+    file = tmp_path / "a.pb"
+    write_snapshot(file, [np.arange(3), np.eye(2)], (np.float32(5), np.int8([1, 2])))
+    for snapshot in (read_snapshot(file), read_snapshot(file, mapped=False), read_snapshot(file.read_bytes())):
+        for values in (snapshot.arguments, snapshot.results):
+            copied = again(values)
+            assert repr(copied) == repr(values)
+            assert [one.tolist() for one in copied] == [one.tolist() for one in values]
+    partitions = read_snapshot(delimited([serialized("u8[1]{0}", b"\1")], [serialized("u8[1]{0}", b"\2")])).partitions
+    assert [one[0].tolist() for one in again(partitions)] == [[1], [2]]

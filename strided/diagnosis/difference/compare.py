@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any, SupportsIndex
 
+import numpy as np
+
 from strided.diagnosis.difference.causes.find import causes_of
 from strided.diagnosis.difference.operands import Operand, operand_of
 from strided.diagnosis.difference.places import extent, places
@@ -14,7 +16,7 @@ from strided.diagnosis.difference.tally import Tally
 from strided.diagnosis.difference.values import Tolerance, is_float
 from strided.pictures.marks import MarkMap
 from strided.runtime.aliases import Progress
-from strided.runtime.argument_checks import whole
+from strided.runtime.argument_checks import check_progress, whole
 
 #: From this share of mismatches on, they are "everywhere".
 _EVERYWHERE = 0.9
@@ -28,7 +30,7 @@ def diff(
     *,
     rtol: float = 0,
     atol: float = 0,
-    max_ulp: int | None = None,
+    max_ulp: int | np.integer[Any] | None = None,
     equal_nan: bool = True,
     limit: SupportsIndex = 10,
     progress: Progress | None = None,
@@ -87,6 +89,7 @@ def diff(
     >>> print(found.patterns[0].sentence)
     all 1,024 mismatches lie in the tile at rows 8 to 15, columns 128 to 255: bytes 12288 to 16383 of a; every ...
     """
+    check_progress(progress)
     tolerance = Tolerance(rtol, atol, max_ulp, equal_nan)
     return compared(operand_of(a, "a"), operand_of(b, "b"), tolerance, limit, progress)
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
-from typing import SupportsIndex
+from typing import Any, SupportsIndex
+
+import numpy as np
 
 from strided.diagnosis.difference.modules import how_modules_differ
 from strided.diagnosis.difference.named import differences_of
@@ -15,6 +17,7 @@ from strided.dumps.directory.dump import Dump
 from strided.dumps.directory.programs import Program
 from strided.dumps.hlo.module import Module
 from strided.errors import DumpError, StridedError
+from strided.runtime.argument_checks import check_progress
 
 
 def diff_dumps(
@@ -23,7 +26,7 @@ def diff_dumps(
     *,
     rtol: float = 0,
     atol: float = 0,
-    max_ulp: int | None = None,
+    max_ulp: int | np.integer[Any] | None = None,
     equal_nan: bool = True,
     limit: SupportsIndex = 10,
     progress: Callable[[str], object] | None = None,
@@ -62,6 +65,7 @@ def diff_dumps(
     for name, given in (("a", a), ("b", b)):
         if not isinstance(given, Dump):
             raise TypeError(f"{name} is no Dump but a {type(given).__name__}: strided.open_dump makes one of a folder")
+    check_progress(progress)
     tolerance = Tolerance(rtol, atol, max_ulp, equal_nan)
     first, second = _programs(a), _programs(b)
     if not first and not second:

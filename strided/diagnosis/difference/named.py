@@ -17,7 +17,7 @@ from strided.diagnosis.difference.operands import operand_of
 from strided.diagnosis.difference.result import Difference
 from strided.diagnosis.difference.values import Tolerance
 from strided.errors import StridedError
-from strided.runtime.argument_checks import whole
+from strided.runtime.argument_checks import check_progress, whole
 
 
 def diff_arrays(
@@ -26,7 +26,7 @@ def diff_arrays(
     *,
     rtol: float = 0,
     atol: float = 0,
-    max_ulp: int | None = None,
+    max_ulp: int | np.integer[Any] | None = None,
     equal_nan: bool = True,
     limit: SupportsIndex = 10,
     progress: Callable[[str], object] | None = None,
@@ -62,6 +62,7 @@ def diff_arrays(
     for letter, given in (("a", a), ("b", b)):
         if not isinstance(given, Mapping):
             raise TypeError(f"{letter} is no mapping of names to arrays but a {type(given).__name__}")
+    check_progress(progress)
     tolerance, limit = Tolerance(rtol, atol, max_ulp, equal_nan), whole(limit, "limit", 0)
     values: list[ValueDifference] = []
     for name in a:

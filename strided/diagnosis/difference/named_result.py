@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, SupportsIndex
 
@@ -18,7 +18,7 @@ from strided.wording import counted, wrapped
 _SHOWN = 20
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class ValueDifference:
     """One array that both sides have; of two runs, one argument or result.
 
@@ -137,7 +137,7 @@ class _Report(ABC):
                 yield f"  {letter}: {file}"
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@dataclass(frozen=True, repr=False)
 class ArraysDifference(_Report):
     """Which of the arrays that two mappings have by name differ.
 
@@ -178,7 +178,7 @@ class ArraysDifference(_Report):
         yield from self._lines_on_values()
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@dataclass(frozen=True, repr=False)
 class DumpDifference(_Report):
     """Where two dump folders differ.
 
@@ -199,7 +199,7 @@ class DumpDifference(_Report):
 
     a: Path
     b: Path
-    modules: Mapping[str, str]
+    modules: Mapping[str, str] = field(hash=False)
     values: tuple[ValueDifference, ...]
     only_in_a: tuple[str, ...]
     only_in_b: tuple[str, ...]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any, SupportsIndex
 
 import numpy as np
@@ -79,7 +79,7 @@ class Bin:
     count: int
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Difference:
     """Where two arrays differ. As text: a report, with a map of the mismatches.
 
@@ -131,7 +131,7 @@ class Difference:
     bytes_differ: int
     patterns: tuple[Pattern, ...]
     has_ulps: bool
-    map: MarkMap
+    map: MarkMap = field(compare=False)
 
     @property
     def equal(self) -> bool:

@@ -38,7 +38,7 @@ class Tolerance:
 
     rtol: float = 0
     atol: float = 0
-    max_ulp: int | None = None
+    max_ulp: int | np.integer[Any] | None = None
     equal_nan: bool = True
 
     def __post_init__(self) -> None:

@@ -34,7 +34,7 @@ from strided.files.magic import HEAD_BYTES, format_of
 from strided.layout import AnyShape, Layout, Shape
 from strided.layout.element_types import ELEMENT_TYPES
 from strided.runtime.aliases import Table
-from strided.runtime.argument_checks import whole
+from strided.runtime.argument_checks import check_progress, whole
 
 #: Points, and pairs for each axis and power of two, of the sample that all readings are tried with, and of those for
 #: the best ones, and for the best ones in a large file.
@@ -133,6 +133,7 @@ def identify(
     'none'
     """
     start, most = whole(offset, "offset"), whole(limit, "limit", 1)
+    check_progress(progress)
     known = known_of(shape)
     with Source.opened(buffer) as source, np.errstate(all="ignore"):  # bytes of another type may be any numbers
         if not source.size:

@@ -49,6 +49,7 @@ from strided.layout import Shape
 from strided.layout.sizes import tile_of
 from strided.pictures.folding import folding
 from strided.pictures.marks import MOST_COLUMNS, MOST_ROWS, MarkMap
+from strided.runtime.argument_checks import check_progress
 
 #: Stale lines of a block for which it is said what they equal.
 _MOST_LINES = 64
@@ -90,6 +91,7 @@ def padding(array: Any, *, progress: Callable[[int], object] | None = None) -> P
         raise TypeError(f"padding takes a LayoutArray, not {type(array).__name__}")
     if array.is_view:
         raise ValueError(f"{array._what()} shares its padding with the whole array: ask for that of the whole")
+    check_progress(progress)
     done = _releasing(array, progress)
     spec, bits = array.spec, array.spec.element_bits
     padded = padded_of(spec) if isinstance(spec, Shape) and spec.slots else None

@@ -127,7 +127,7 @@ class BufferAssignment:
         """Number of values of each kind (see `Value.kind`)."""
         return Counter(value.kind for value in self.values)
 
-    def open(self, image: Any, *, at: Mapping[int, int] | None = None, memory_space: int = 0) -> ImageArrays:
+    def open(self, image: Any, *, at: Mapping[int, int] | None = None, memory_space: SupportsIndex = 0) -> ImageArrays:
         """The values in a dump of memory, each as a LayoutArray at its offset, by name.
 
         Parameters
@@ -153,7 +153,7 @@ class BufferAssignment:
         UnsupportedError
             An ndarray whose elements do not lie one after another.
         """
-        return open_images(self.allocations, image, at, memory_space, self.path)
+        return open_images(self.allocations, image, at, whole(memory_space, "memory_space"), self.path)
 
     def __iter__(self) -> Iterator[Allocation]:
         return iter(self.allocations)
@@ -190,13 +190,13 @@ class BufferAssignment:
 
 
 def read_allocations(
-    origin: Any, *, kind: str | None = None, max_bytes: SupportsIndex | None = None
+    source: Any, *, kind: str | None = None, max_bytes: SupportsIndex | None = None
 ) -> BufferAssignment:
     """The buffer assignment of a program.
 
     Parameters
     ----------
-    origin : path, buffer, str or jax.stages.Compiled
+    source : path, buffer, str or jax.stages.Compiled
         ``*buffer-assignment.txt`` of any version of XLA, or an ``.hlo.pb`` with a BufferAssignmentProto (those after
         optimizations have one); gzip and Zstandard are undone. A str of several lines is the text itself. Of what
         ``jax.jit(f).lower(x).compile()`` gives, the assignment is the one that XLA made for it.
@@ -222,31 +222,31 @@ def read_allocations(
     """
     if kind is not None:
         one_of(kind, ("text", "proto"), "kind")
-    if is_compiled(origin):
-        found = hlo_proto_of(origin)
+    if is_compiled(source):
+        found = hlo_proto_of(source)
         if found is None:
             raise UnsupportedError(
                 "JAX gives no buffer assignment of this program: dump it with XLA_FLAGS=--xla_dump_to=DIR"
             )
-        origin, kind = found, "proto"
-    elif isinstance(origin, str) and is_contents(origin, lambda line: line.startswith(HEADER.decode())):
-        origin = origin.encode("utf-8", "surrogatepass")  # which a lenient decoder leaves
+        source, kind = found, "proto"
+    elif isinstance(source, str) and is_contents(source, lambda line: line.startswith(HEADER.decode())):
+        source = source.encode("utf-8", "surrogatepass")  # which a lenient decoder leaves
     max_bytes = None if max_bytes is None else whole(max_bytes, "max_bytes")
-    source = open_source(origin, max_bytes=max_bytes)
+    opened = open_source(source, max_bytes=max_bytes)
     if kind != "proto":
-        refuse_utf16(source.view, source.path)
-    if kind == "text" or (kind is None and _begins_as_text(source.view)):
-        text = read_assignment_text(source.view, source.path, max_bytes)
+        refuse_utf16(opened.view, opened.path)
+    if kind == "text" or (kind is None and _begins_as_text(opened.view)):
+        text = read_assignment_text(opened.view, opened.path, max_bytes)
         return BufferAssignment(
-            text.allocations, unread=text.unread, cut=text.cut, is_complete=text.is_complete, path=source.path
+            text.allocations, unread=text.unread, cut=text.cut, is_complete=text.is_complete, path=opened.path
         )
-    if kind is None and source.view and is_text(source.view):
+    if kind is None and opened.view and is_text(opened.view):
         raise DumpError(
-            f"a text that does not begin with {HEADER.decode()!r} is no buffer assignment", path=source.path
+            f"a text that does not begin with {HEADER.decode()!r} is no buffer assignment", path=opened.path
         )
-    with naming_in_dump_errors(source.path):
-        allocations, aliases = AssignmentReader(source.view).read()
-    return BufferAssignment(allocations, aliases, path=source.path)
+    with naming_in_dump_errors(opened.path):
+        allocations, aliases = AssignmentReader(opened.view).read()
+    return BufferAssignment(allocations, aliases, path=opened.path)
 
 
 def _begins_as_text(view: memoryview) -> bool:

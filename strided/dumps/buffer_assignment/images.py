@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from strided.arrays.buffers import flat_bytes
 from strided.arrays.layout_array import LayoutArray
-from strided.dumps.array_mapping import ArrayMapping
+from strided.dumps.array_mapping import ArrayMapping, array_name
 from strided.dumps.buffer_assignment.values import Allocation, Value
 from strided.dumps.source import open_source
 from strided.errors import DumpError, StridedError
@@ -56,6 +56,7 @@ class ImageArrays(ArrayMapping[LayoutArray]):
         return self._found(name).value
 
     def _found(self, name: str) -> _Place:
+        name = array_name(name, self._places)
         try:
             return self._places[name]
         except KeyError:
@@ -87,7 +88,7 @@ class ImageArrays(ArrayMapping[LayoutArray]):
         return len(self._places) - len(self.unreadable)
 
     def __contains__(self, name: object) -> bool:
-        return name in self._places and name not in self.unreadable
+        return isinstance(name, str) and name in self._places and name not in self.unreadable
 
     def __str__(self) -> str:
         kinds = Counter(place.value.kind for name, place in self._places.items() if name in self.unreadable)

@@ -12,15 +12,16 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, SupportsIndex, TypeAlias
 
-from strided.dumps.array_mapping import ArrayMapping
+from strided.dumps.array_mapping import ArrayMapping, array_name
 from strided.dumps.detect import READERS, recognise
 from strided.dumps.directory.names import DumpName, parse_name, with_modules
 from strided.dumps.directory.programs import UNREADABLE, DumpFile, Program, notes_of, reason_of
 from strided.errors import DumpError
 from strided.escape import visible
 from strided.files.regular import shorten_name
+from strided.runtime.argument_checks import path_text, whole
 from strided.runtime.lazy import lazy
 from strided.wording import counted, some
 
@@ -78,7 +79,7 @@ class Dump(ArrayMapping[Any]):
         counts = Counter(program.name for program in self.programs)
         return {p.name if counts[p.name] == 1 and p.name else p.label: p for p in self.programs}
 
-    def program(self, name: str | int) -> Program:
+    def program(self, name: str | SupportsIndex) -> Program:
         """The program with this name, label or number.
 
         Raises
@@ -86,6 +87,8 @@ class Dump(ArrayMapping[Any]):
         DumpError
             No program or several are named that.
         """
+        if not isinstance(name, str):
+            name = whole(name, "the number of a program")
         found = [p for p in self.programs if name in (p.name, p.label, p.number)]
         if len(found) != 1:
             count = "several programs are" if found else "no program is"
@@ -97,8 +100,7 @@ class Dump(ArrayMapping[Any]):
         return {f"{label}/{name}": (program, name) for label, program in self.labels.items() for name in program.arrays}
 
     def _find(self, name: object) -> tuple[Program, str]:
-        if not isinstance(name, str):
-            raise KeyError(f"arrays have names, not {type(name).__name__}; there are {some(self._names)}")
+        name = array_name(name, self._names)
         if name in self._names:
             return self._names[name]
         head, _, tail = name.partition("/")
@@ -206,9 +208,10 @@ def open_dump(directory: str | os.PathLike[str], *, mapped: bool = True) -> Dump
     ...     list(dump), dump["jit_f/argument0"].tolist()
     (['jit_f/argument0', 'jit_f/result0'], [1, 2])
     """
-    path = Path(os.fsdecode(directory))
+    name = path_text(directory, "directory")
+    path = Path(name)
     try:
-        listing = os.scandir(os.fsdecode(directory))  # an empty name is none, though a Path takes it for "."
+        listing = os.scandir(name)  # an empty name is none, though a Path takes it for "."
     except OSError as error:
         shorten_name(error)
         raise

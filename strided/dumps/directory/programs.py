@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from strided.dumps.array_mapping import ArrayMapping
+from strided.dumps.array_mapping import ArrayMapping, array_name
 from strided.dumps.buffer_assignment.assignment import BufferAssignment, read_allocations
 from strided.dumps.detect import read_dump
 from strided.dumps.directory.names import KINDS, DumpName
@@ -318,6 +318,7 @@ class RunArrays(ArrayMapping[Any]):
         return found
 
     def _place(self, name: str) -> tuple[Values, int]:
+        name = array_name(name, self._places)
         found = self._places.get(name) or self._places.get(self._by_parameter.get(name, ""))
         if found is None:
             raise KeyError(f"no array is named {name!r}; there are {some(self._places)}")
@@ -344,7 +345,7 @@ class RunArrays(ArrayMapping[Any]):
             return ""
 
     def __contains__(self, name: object) -> bool:
-        return name in self._places or name in self._by_parameter
+        return isinstance(name, str) and (name in self._places or name in self._by_parameter)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._places)

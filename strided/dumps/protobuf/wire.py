@@ -103,6 +103,8 @@ def as_view(data: Any) -> memoryview:
         view = memoryview(data)
     except TypeError:
         raise TypeError(f"expected bytes or another contiguous buffer, not {type(data).__name__}") from None
+    if view.format == "O":
+        raise TypeError(f"expected a buffer of data; this {type(data).__name__} holds references to Python objects")
     if not view.c_contiguous:
         raise TypeError(f"expected a contiguous buffer; this {type(data).__name__} has gaps or another order")
     return view if view.format == "B" and view.ndim == 1 else view.cast("B")

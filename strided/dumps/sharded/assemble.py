@@ -17,7 +17,7 @@ from strided.arrays.padding import padding_scalar
 from strided.dumps.sharded.sharded_array import ShardedArray, holders_of, with_layout
 from strided.dumps.sharding.sharding import Index, Sharding, as_sharding
 from strided.errors import UnsupportedError
-from strided.layout import Layout, Shape
+from strided.layout import BufferShape, Layout, Shape, TupleShape
 from strided.layout.element_types import element_type_of_dtype
 from strided.layout.parser import parse
 from strided.runtime.argument_checks import whole
@@ -56,8 +56,10 @@ def assemble(
         Shards of a wrong shape or dtype, or of devices that hold nothing; for files, when they are opened.
     NotationError
         The text is no sharding, or no shape.
+    LayoutError
+        Not as many dimensions as the sharding cuts.
     TypeError
-        One path or one buffer in place of a sequence or mapping of shards.
+        One path or one buffer in place of a sequence or mapping of shards; `shape` is none.
 
     >>> left, right = np.array([[0, 1], [4, 5]]), np.array([[2, 3], [6, 7]])
     >>> assemble([left, right], "{devices=[1,2]<=[2]}", (2, 4))[1, ::-1]
@@ -68,10 +70,12 @@ def assemble(
     xla = parse(shape) if isinstance(shape, str) else shape
     if isinstance(xla, Shape):
         dims, element = xla.dimensions, xla
-    elif isinstance(xla, Sequence):
+    elif isinstance(xla, Sequence) and not isinstance(xla, (bytes, bytearray, memoryview)):
         dims, element = tuple(whole(size, "the size of a dimension") for size in xla), None
-    else:
+    elif isinstance(xla, (TupleShape, BufferShape, Layout)):
         raise UnsupportedError(f"{xla} is not the shape of one array")
+    else:
+        raise TypeError(f"shape must be text, a Shape or a sequence of sizes, not {type(xla).__name__}")
     if isinstance(shards, (str, bytes, bytearray, memoryview, os.PathLike)):
         raise TypeError(f"expected a sequence or mapping of shards, not one {type(shards).__name__}: put it in a list")
     if not isinstance(shards, Iterable):
@@ -149,7 +153,7 @@ def shape_of_shards(
     values: Any, sharding: Sharding, layout: str | Layout | None = None, element_type: str | None = None
 ) -> Shape:
     """The shape of each device's buffer, short ones included. Errors as for `shard`."""
-    name = element_type or element_type_of_dtype(values.dtype).name
+    name = element_type_of_dtype(values.dtype).name if element_type is None else element_type
     return with_layout(name, sharding.shard_shape(values.shape), layout)
 
 

@@ -78,6 +78,8 @@ class ReplicaReport:
         return tuple(sorted({one.device for one in self.differences}))
 
     def __str__(self) -> str:
+        if not self.compared:
+            return "no tile is held by several devices"
         if self.agree:
             return f"the copies of {'the only tile' if self.compared == 1 else f'all {self.compared} tiles'} agree"
         tiles = len({str(one.window) for one in self.differences})

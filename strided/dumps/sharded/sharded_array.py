@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, SupportsIndex
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from strided.errors import DumpError, LayoutError, UnsupportedError, naming_in_s
 from strided.layout import Layout, Shape
 from strided.layout.element_types import element_type_of_dtype
 from strided.layout.parser import layout_of
+from strided.runtime.argument_checks import whole
 from strided.runtime.cache import BoundedCache
 from strided.transfer.chunks import Cell, cells_of
 from strided.wording import counted
@@ -84,7 +85,7 @@ class ShardedArray(GridArray):
 
     # ---- the shards -------------------------------------------------------------------------------------------------
 
-    def shard(self, device: int) -> LayoutArray | Array:
+    def shard(self, device: SupportsIndex) -> LayoutArray | Array:
         """The whole buffer of one device as an array, with the padding of a short shard.
 
         Raises
@@ -96,6 +97,7 @@ class ShardedArray(GridArray):
         DumpError
             The buffer has another shape or dtype than a shard.
         """
+        device = whole(device, "the number of a device")
         if (known := self._opened.get(device)) is not None:
             return known
         if device not in self._given:

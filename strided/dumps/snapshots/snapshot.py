@@ -61,7 +61,8 @@ _T = TypeVar("_T")
 class Values(Sequence[Any]):
     """Arguments or results of a run, by number, and by name if the module names them.
 
-    A value is a LayoutArray, a tuple of values, or None for a token. It is read when first asked for.
+    A value is a LayoutArray, a tuple of values, or None for a token. It is read when first asked for. A pickle holds
+    the snapshot, as its own pickle does.
     """
 
     def __init__(
@@ -71,18 +72,22 @@ class Values(Sequence[Any]):
         names: Callable[[], tuple[str, ...]],
         refuse: Callable[[str, DumpError], DumpError],
         check: Callable[[], None],
+        anew: Callable[[], Values],
     ) -> None:
         self._what, self._literals, self._read_names = what, literals, names
-        self._refuse, self._check = refuse, check
+        self._refuse, self._check, self._anew = refuse, check, anew
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return self._anew, ()
 
     def __len__(self) -> int:
         return len(self._literals)
 
     @overload
-    def __getitem__(self, key: int | str) -> Any: ...
+    def __getitem__(self, key: SupportsIndex | str) -> Any: ...
     @overload
     def __getitem__(self, key: slice) -> tuple[Any, ...]: ...
-    def __getitem__(self, key: int | str | slice) -> Any:
+    def __getitem__(self, key: SupportsIndex | str | slice) -> Any:
         if isinstance(key, slice):
             return tuple(self[i] for i in range(len(self))[key])
         return self._ask(self._number(key), lambda literal: literal.value)
@@ -104,7 +109,7 @@ class Values(Sequence[Any]):
         """XLA's shapes of all values. No value is read."""
         return tuple(self.shape(i) for i in range(len(self)))
 
-    def shape(self, number: int | str) -> AnyShape:
+    def shape(self, number: SupportsIndex | str) -> AnyShape:
         """XLA's shape of one value, by its number or name; the value is not read."""
         return self._ask(self._number(number), lambda literal: literal.shape)
 
@@ -112,8 +117,9 @@ class Values(Sequence[Any]):
         """Pairs of name and value; without names, of number and value."""
         return zip(self.names or map(str, range(len(self))), self, strict=True)
 
-    def _number(self, key: int | str) -> int:
+    def _number(self, key: SupportsIndex | str) -> int:
         if not isinstance(key, str):
+            key = whole(key, f"the number of the {self._what}")
             try:
                 return range(len(self))[key]
             except IndexError:
@@ -245,7 +251,10 @@ class Snapshot:
     @property
     def partitions(self) -> tuple[Values, ...]:
         """The arguments of every partition, by parameter number."""
-        return tuple(self._values("argument", literals, self._parameter_names) for literals in self._outline.partitions)
+        return tuple(
+            self._values("argument", literals, self._parameter_names, partial(_arguments_of, self, number))
+            for number, literals in enumerate(self._outline.partitions)
+        )
 
     @property
     def arguments(self) -> Values:
@@ -282,7 +291,7 @@ class Snapshot:
             literals = self._returned.elements
         else:
             literals = (self._returned,)
-        return self._values("result", literals, self._result_names)
+        return self._values("result", literals, self._result_names, partial(_results_of, self))
 
     @property
     def result(self) -> Any:
@@ -309,8 +318,10 @@ class Snapshot:
             return None
         return _DONATED if self._donates else _CRASHED
 
-    def _values(self, what: str, literals: Sequence[Literal], names: Callable[[], tuple[str, ...]]) -> Values:
-        return Values(what, literals, names, self._refuse, self._check)
+    def _values(
+        self, what: str, literals: Sequence[Literal], names: Callable[[], tuple[str, ...]], anew: Callable[[], Values]
+    ) -> Values:
+        return Values(what, literals, names, self._refuse, self._check, anew)
 
     def _refuse(self, what: str, error: DumpError, start: int = 0) -> DumpError:
         # Text has been converted: positions in it would mislead.
@@ -346,14 +357,22 @@ class Snapshot:
         return card(self.form, self.module_name or "no module", missing, sections)
 
 
+def _arguments_of(snapshot: Snapshot, partition: int) -> Values:
+    return snapshot.partitions[partition]
+
+
+def _results_of(snapshot: Snapshot) -> Values:
+    return snapshot.results
+
+
 def read_snapshot(
-    origin: Origin, *, form: str | None = None, max_bytes: SupportsIndex | None = None, mapped: bool = True
+    source: Origin, *, form: str | None = None, max_bytes: SupportsIndex | None = None, mapped: bool = True
 ) -> Snapshot:
     """The arguments and results of one run, from a file that XLA wrote.
 
     Parameters
     ----------
-    origin : path, buffer or str
+    source : path, buffer or str
         Gzip and Zstandard are undone. A str of several lines is the text itself.
     form : str, optional
         What it is, if the content misleads: ``"HloSnapshot"``, ``"HloUnoptimizedSnapshot"``, ``"delimited
@@ -386,10 +405,10 @@ def read_snapshot(
     >>> np.asarray(snapshot.results[0]).tolist()
     [4.0, 5.0]
     """
-    if isinstance(origin, str) and is_contents(origin, lambda line: False):
-        origin = origin.encode("utf-8", "backslashreplace")
+    if isinstance(source, str) and is_contents(source, lambda line: False):
+        source = source.encode("utf-8", "backslashreplace")
     max_bytes = None if max_bytes is None else whole(max_bytes, "max_bytes")
-    view, path = open_view(origin, max_bytes=max_bytes, mapped=mapped)
+    view, path = open_view(source, max_bytes=max_bytes, mapped=mapped)
     if form is not None:
         one_of(form, FORMS, "form")
     with naming_in_dump_errors(path):

@@ -48,6 +48,8 @@ def write_snapshot(
     UnsupportedError
         A type that XLA does not have, or more than the 2 GiB that protobuf reads; a `platform` that UTF-8 cannot
         write. Nothing is written.
+    DumpError
+        Tuples that are nested deeper than protobuf reads.
     OSError
         The file cannot be written.
 
