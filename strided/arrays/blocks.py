@@ -216,7 +216,9 @@ class Reader:
     def __call__(self, box: Box) -> Array:
         """The values in a block, read-only where they are the array's own memory."""
         if self._whole is not None:
-            return self._whole[box]
+            key: Any = (*box, ...)  # an array of no axes, too: a scalar of a truth value other than 0 and 1 has byte 1
+            found: Array = self._whole[key]
+            return found
         array = self._array
         shape = tuple(block.stop - block.start for block in box)
         nbytes = math.prod(shape) * array.itemsize

@@ -273,6 +273,12 @@ def test_equal_values_of_other_bytes_are_no_padding() -> None:
     assert diff(truths, np.ones((1, 6), np.bool_)[0, ::-1]).count == 2
 
 
+def test_the_byte_of_a_single_truth_value_is_no_padding() -> None:
+    one, other = (sd.LayoutArray(bytes([byte]), "pred[]") for byte in (1, 205))
+    found = diff(one, other)
+    assert (found.equal, found.padding_differs, found.bytes_differ) == (True, 0, 1)
+
+
 def test_integers_with_tolerances() -> None:
     x, y = random_values("s8", (50, 50)), random_values("s8", (50, 50), 1)
     apart = np.abs(x.astype(int) - y)

@@ -128,3 +128,9 @@ def test_bits_that_are_read_as_another_type(x: Array, name: str) -> None:
     assert f"b has the bits of a, read as {name} instead of " in found.patterns[0].sentence
     y[..., 7] = x[..., 8].view(dtype)
     assert kinds(diff(x, y))[0] != "type"
+
+
+def test_masks_read_as_another_type() -> None:
+    is_set = np.random.default_rng(0).random((8, 8)) < 0.5
+    found = diff(np.where(is_set, 255, 0).astype(np.uint8), np.where(is_set, -1, 0).astype(np.int8))
+    assert (found.patterns[0].kind, found.patterns[0].where) == ("type", "s8")

@@ -194,3 +194,17 @@ def test_small_integers_are_found_in_either_byte_order(dtype: str) -> None:
     values = np.random.default_rng(0).integers(0, 4, (100, 300)).astype(dtype)
     first = diff(values, np.roll(values, 317).astype(dtype)).patterns[0]
     assert (first.kind, first.where, first.share) == ("shift", "317", 1.0)
+
+
+@pytest.mark.parametrize("bitorder", ["little", "big"])
+@pytest.mark.parametrize("nbytes", [-9000, 12_000])
+def test_packed_elements_moved_however_far(nbytes: int, bitorder: Any) -> None:
+    """A third of b's elements may come from beyond an end, or from padding."""
+    values = np.random.default_rng(1).integers(0, 16, (200, 300)).astype(ml_dtypes.uint4)
+    a = sd.LayoutArray.from_numpy(values, "{1,0:T(8,128)(8,1)E(4)}", bitorder=bitorder)
+    b = sd.LayoutArray(moved(a.buffer, nbytes), a.xla_shape, bitorder=bitorder)
+    b.buffer[: max(nbytes, 0)] = b.buffer[b.buffer.size + min(nbytes, 0) :] = 0
+    first = diff(a, b).patterns[0]
+    assert (first.kind, first.where) == ("shift", f"{nbytes:,} bytes")
+    assert "; the others come from beyond an end, or from padding" in first.sentence
+    assert 1 / 3 < first.share < 1

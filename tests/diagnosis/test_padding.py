@@ -392,3 +392,30 @@ def test_buffers_of_other_specs_have_padding_as_these_say() -> None:
     assert (found.bytes, found.is_clean) == (0, True)
     with pytest.raises(sd.UnsupportedError, match="no XLA shape: a page shows"):
         sd.explore(sd.LayoutArray(bytes(spec.buffer_byte_size), spec))
+
+
+def test_lines_of_small_whole_floats_are_stale_only_where_data_equals_them() -> None:
+    # They differ in high bits alone, which a sum of products does not carry into the low ones.
+    whole = np.zeros((256, 128), np.float32)
+    whole[:, :16] = np.random.default_rng(0).integers(0, 4, (256, 16))
+    array = sd.LayoutArray(sd.LayoutArray.from_numpy(whole, "{1,0:T(8,128)}").buffer, "f32[256,8]{1,0:T(8,128)}")
+    pieces = whole[:, :16].reshape(32, 8, 16).transpose(2, 0, 1)
+    data = {piece.tobytes() for piece in pieces[:8].reshape(-1, 8)}
+    stale = [piece for piece in pieces[8:].reshape(-1, 8) if piece.tobytes() in data]
+    found = [region.leaks for region in padding(array).regions if region.contents == "stale"]
+    assert sum(found) == 32 * len(stale)
+
+
+def test_bits_of_the_last_byte_are_padding_too() -> None:
+    array = sd.LayoutArray(bytes(203), "s2[3,1,9,16]{0,3,1,2:T(3,5)E(2)}")  # 810 slots, and four bits
+    found = padding(array)
+    assert found.bytes == sum(region.bits for region in found.regions) // 8 == 95
+
+
+def test_padding_in_front_of_a_tile_is_not_said_to_be_the_data_that_it_equals() -> None:
+    array = sd.LayoutArray(bytearray(2048), "f16[40]{0:T(1024)(128)(2,1)}")
+    values = np.arange(1, 41, dtype=np.float16)
+    array[...] = values
+    array.buffer.view(np.float16)[1:81:2] = values  # the other member of each word
+    (region,) = (each for each in padding(array).regions if each.contents == "stale")
+    assert (region.kind, region.leaks, region.matches) == ("tile", 80, ())

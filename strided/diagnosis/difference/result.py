@@ -95,7 +95,7 @@ class Difference:
         Mismatches of which one element is NaN (or both, if NaN is not equal to NaN). The four figures below and the
         histogram leave these out.
     max_abs : int or float
-        The largest ``|a - b|`` of all elements.
+        The largest ``|a - b|`` of all elements; of s64 beside u64 at most ``2**64 - 1``.
     max_rel : float
         The largest ``|a - b| / |b|``; infinite where only b is 0.
     max_ulp : int

@@ -68,7 +68,7 @@ class PaddingRegion:
     leaks : int
         Bytes that look like data: of stale lines all, of finite ones and those with NaN the numbers other than zero.
     matches : tuple of Match
-        What stale lines equal; the first few.
+        What stale lines equal; the first few. Of what lies in front of a tile, which has no index, it is not said.
     """
 
     kind: str

@@ -105,11 +105,11 @@ def padding(array: Any, *, progress: Callable[[int], object] | None = None) -> P
         for start in range(math.prod(padded.shape), spec.slots, BLOCK_ELEMENTS):
             slots = np.arange(start, min(spec.slots, start + BLOCK_ELEMENTS))
             _see_slots(array, slots, "tail", tallies, done)
-    size = math.prod(spec.dimensions)
+    size, total = math.prod(spec.dimensions), -(-spec.slots * bits // 8)
     return Padding(
         str(spec),
-        (spec.slots - size) * bits // 8,
-        -(-spec.slots * bits // 8),
+        (8 * total - size * bits) // 8,
+        total,
         (*regions_of(tallies, bits), *_last_bits(array)),
         drawn,
     )
@@ -267,8 +267,10 @@ class _AreaTally:
         return count(self._tallies, self._origin, kinds, values, numbers, starts, stops)
 
     def _match(self, cut: Pieces, source: Indices, index: list[Indices]) -> None:
-        """Note which data pieces of the first lines equal."""
+        """Note which data pieces of the first lines equal; of lines in front of a tile, which have no index, none."""
         along, shape = self._area.along, self._array.shape
+        has_index = ~np.any(index[len(shape) :], axis=0) if len(index) > len(shape) else np.ones(len(source), np.bool_)
+        source, index = source[has_index], [each[has_index] for each in index]
         for line, piece in np.argwhere(source[:_MOST_LINES] >= 0)[:_MOST_LINES].tolist():
             own = [int(each[line]) for each in index[: len(shape)]]
             data = [int(i) for i in np.unravel_index(source[line, piece], shape)]

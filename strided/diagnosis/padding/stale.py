@@ -203,7 +203,9 @@ def _hashes(part: npt.NDArray[Any]) -> Words:
     room = -flat.shape[-1] % 8
     if room:
         flat = np.pad(flat, [(0, 0), (0, 0), (0, room)])
-    words = flat.view(np.uint64)
+    # The low bits of a sum of products know nothing of high ones, in which alone small whole floats differ.
+    words = flat.view(np.uint64) * FIBONACCI
+    words ^= words >> np.uint64(32)
     weights = np.random.default_rng(0).integers(0, 1 << 64, words.shape[-1], np.uint64) | np.uint64(1)
     found: Words = words @ weights
     return found ^ found >> np.uint64(31)

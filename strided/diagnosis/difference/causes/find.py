@@ -71,8 +71,9 @@ def causes_of(a: Operand, b: Operand, tolerance: Tolerance, tally: Tally) -> Fou
     evidence = evidence_of(a, b, tolerance, tally)
     counts = evidence.value_counts
     if counts.size < _LEAST_VALUES:
+        # Bits that are the same everywhere are so whatever the values; what is compared everywhere takes a mask.
         is_mask = counts.size == 2 and counts.min() >= _LEAST_OF_VALUE
-        return Found(_first((clipped, *(_COMPARED if is_mask else ())), evidence))
+        return Found(_first((other_type, clipped, *(_COMPARED if is_mask else ())), evidence))
     cause, common = _first(_OF_MANY_VALUES, evidence), steady(evidence)
     # A ramp to which 1 was added looks moved, but for its ends.
     if cause is not None and common is not None and cause.share < 1:

@@ -10,7 +10,7 @@ import numpy as np
 
 from strided.diagnosis.difference.causes.evidence import Evidence, Source, existing, most_explained, readable
 from strided.diagnosis.difference.causes.moved.distances import likeliest_steps, numbers, window
-from strided.diagnosis.difference.causes.moved.slots import Memory, at_slots, from_slots, memories, slots_of
+from strided.diagnosis.difference.causes.moved.slots import Memory, at_slots, distance, from_slots, memories, slots_of
 from strided.diagnosis.difference.operands import Points
 from strided.diagnosis.difference.places import Numbers
 from strided.diagnosis.difference.result import Pattern
@@ -102,8 +102,7 @@ def _in_memory(evidence: Evidence, memory: Memory) -> Iterator[_Movement]:
         def origin(slots: Numbers, step: int = step) -> Numbers:
             return slots - step
 
-        bits = step * array._memory.bits
-        where = counted(bits // 8, "byte") if bits % 8 == 0 else counted(bits, "bit")
+        where = distance(step * array._memory.bits)
         yield _Movement(where, f"{where} {memory.words}", from_slots(array, origin))
 
 

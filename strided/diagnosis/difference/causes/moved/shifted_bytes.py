@@ -1,8 +1,9 @@
 """b is a, moved in memory by any number of bytes: if they are no whole number of elements, bytes of two make one.
 
 The memory is that of either array, in any layout: the other array's elements are taken as they would lie in it. What
-its padding would hold is not known then. A movement is named only if each compared element of b that elements of a make
-is equal to the last bit. What comes from padding, or from beyond an end, refutes nothing and is not explained.
+its padding would hold is not known then. Packed elements are moved by whole ones: here each has a byte. A movement is
+named only if each compared element of b that elements of a make is equal to the last bit. What comes from padding, or
+from beyond an end, refutes nothing and is not explained.
 
 Near a mismatch, each byte votes for how far away it is held. Farther away a run of bytes is looked for: a dump that is
 read from a wrong offset begins anywhere. Of what repeats, the nearest place tells most.
@@ -18,18 +19,18 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from strided.addressing.address_map import AddressMap
 from strided.arrays.layout_array import LayoutArray
 from strided.diagnosis.difference.causes.chance import is_no_chance
 from strided.diagnosis.difference.causes.evidence import Evidence, Probe, Test, Values, readable, share_of
 from strided.diagnosis.difference.causes.moved.distances import likeliest_steps, window
-from strided.diagnosis.difference.causes.moved.slots import at_slots, memories, slots_of
+from strided.diagnosis.difference.causes.moved.slots import at_slots, distance, memories, slots_of
 from strided.diagnosis.difference.operands import Operand
 from strided.diagnosis.difference.places import LEAST_SHARE, Numbers
 from strided.diagnosis.difference.result import Pattern
 from strided.diagnosis.difference.scan import same_layout
 from strided.diagnosis.difference.values import Mask, converted
 from strided.layout.element_types import element_type_of_dtype
-from strided.wording import counted
 
 Bytes = npt.NDArray[np.uint8]
 #: Single bytes come again and again: only so many in turn identify a place.
@@ -56,13 +57,11 @@ def shifted_bytes(evidence: Evidence) -> Pattern | None:
     if element_type_of_dtype(evidence.a.dtype) != element_type_of_dtype(evidence.b.dtype):
         return None
     for memory in memories(evidence):
-        if memory.array._memory.bits != 8 * memory.array.dtype.itemsize:
-            continue
         for step in _steps(evidence, memory.array):
             test = _moved(evidence, memory.array, step)
             share = evidence.share_in_whole_array(test, _LEAST_KNOWN) if step else 0
-            if share and is_no_chance(evidence, math.log2(2 * memory.array._memory.buffer.size)):
-                where = counted(step, "byte")
+            if share and is_no_chance(evidence, math.log2(2 * _size(memory.array))):
+                where = distance(step * min(8, memory.array._memory.bits))
                 words = evidence.sentence(f"b is a moved by {where} {memory.words}", share, test)
                 others = "" if share == 1 else "; the others come from beyond an end, or from padding"
                 return Pattern("shift", where, share, words + others)
@@ -82,14 +81,15 @@ def _steps(evidence: Evidence, memory: LayoutArray) -> Iterator[int]:
 def _far_steps(evidence: Evidence, memory: LayoutArray) -> Iterator[int]:
     """How many bytes from where a has them, b has some runs of bytes."""
     runs = _runs(evidence, memory)
-    if not runs or (rows := _laid_out(evidence.a, memory)) is None:
+    if not runs or (laid_out := _laid_out(evidence.a, memory)) is None:
         return
-    flat = rows.reshape(-1)
-    start, stop = max(0, min(runs) - _FAR_BYTES), min(flat.size, max(runs) + _FAR_BYTES)
+    size = memory.dtype.itemsize
+    start, stop = max(0, min(runs) - _FAR_BYTES), min(_size(laid_out), max(runs) + _FAR_BYTES)
     for first in range(start, stop, _BLOCK_BYTES):
         if evidence.a.whole is not None:
             evidence.a.whole.region  # noqa: B018  # checks that a mapped file is still there
-        block = flat[first : first + _BLOCK_BYTES + _RUN_BYTES - 1].tobytes()
+        last = min(first + _BLOCK_BYTES + _RUN_BYTES, _size(laid_out))
+        block = _in_slots(laid_out, slice(first // size, last // size)).tobytes()[: _BLOCK_BYTES + _RUN_BYTES - 1]
         evidence.a.release()
         for begin, run in runs.items():
             own = begin - first
@@ -112,12 +112,12 @@ def _runs(evidence: Evidence, memory: LayoutArray) -> dict[int, bytes]:
     return runs
 
 
-def _laid_out(operand: Operand, memory: LayoutArray) -> Bytes | None:
-    """What an operand has in all slots of a memory, a row for each; None if that is much, and not there yet."""
-    rows = _own(operand, memory)
-    if rows is None and memory.xla_shape.buffer_byte_size <= _FAR_BYTES:
-        return _rows(LayoutArray.from_numpy(np.asarray(operand.array), memory.xla_shape))
-    return rows
+def _laid_out(operand: Operand, memory: LayoutArray) -> LayoutArray | None:
+    """An operand as it lies in a memory; None if that is much, and not there yet."""
+    own = _own(operand, memory)
+    if own is None and memory.xla_shape.buffer_byte_size <= _FAR_BYTES:
+        return LayoutArray.from_numpy(np.asarray(operand.array), memory.xla_shape)
+    return own
 
 
 def _moved(evidence: Evidence, memory: LayoutArray, step: int) -> Test:
@@ -143,25 +143,34 @@ def _moved(evidence: Evidence, memory: LayoutArray, step: int) -> Test:
 def _held(operand: Operand, memory: LayoutArray, slots: Numbers) -> _Slots:
     """What an operand has in some slots of a memory. Of its own memory that is known, padding and all."""
     index, element = at_slots(memory, slots)
-    rows = _own(operand, memory)
-    if rows is not None:
-        known = (slots >= 0) & (slots < len(rows))
-        return _Slots(rows[np.where(known, slots, 0)], known, element)
+    own = _own(operand, memory)
+    if own is not None:
+        known = (slots >= 0) & (slots < _size(own) // own.dtype.itemsize)
+        return _Slots(_in_slots(own, np.where(known, slots, 0)), known, element)
     found = _bytes_of(operand.at(readable(index, element)))
     found[~element] = 0
     return _Slots(found, element, element)
 
 
-def _own(operand: Operand, memory: LayoutArray) -> Bytes | None:
-    """The operand's own buffer, a row for each slot, if it is a memory of that kind."""
+def _own(operand: Operand, memory: LayoutArray) -> LayoutArray | None:
+    """The operand's own array, if it lies in a memory of that kind."""
     own = operand.whole
-    return None if own is None or not same_layout(own, memory) else _rows(own)
+    return own if own is not None and same_layout(own, memory) else None
 
 
-def _rows(array: LayoutArray) -> Bytes:
-    """The buffer of an array, a row for each slot."""
-    buffer, size = array.region.buffer, array.dtype.itemsize
-    return buffer[: buffer.size // size * size].reshape(-1, size)
+def _size(array: LayoutArray) -> int:
+    """Bytes in the slots of a buffer, of which packed elements have one each."""
+    size = array.dtype.itemsize
+    return array.spec.slots if array._memory.bits < 8 else array._memory.buffer.size // size * size
+
+
+def _in_slots(array: LayoutArray, slots: Numbers | slice) -> Bytes:
+    """The bytes in some slots of a buffer, a row for each."""
+    if array._memory.bits < 8:
+        in_turn = array._with_map(AddressMap.from_strides((array.spec.slots,), (1,)))
+        return _bytes_of(np.asarray(in_turn[slots]))
+    buffer = array.region.buffer
+    return buffer[: _size(array)].reshape(-1, array.dtype.itemsize)[slots]
 
 
 def _bytes_of(values: Values) -> Bytes:

@@ -13,6 +13,7 @@ from strided.diagnosis.difference.operands import Operand, Points
 from strided.diagnosis.difference.places import Numbers
 from strided.diagnosis.difference.scan import same_layout
 from strided.diagnosis.difference.values import Mask
+from strided.wording import counted
 
 
 class Memory(NamedTuple):
@@ -35,6 +36,15 @@ def in_memory(operand: Operand) -> LayoutArray | None:
     """The array, if it is all of a buffer in whose slots its elements can be told from padding."""
     whole = operand.whole
     return None if whole is None or whole.address_map.irregular else whole
+
+
+def distance(bits: int) -> str:
+    """How far apart two places in memory are, for a sentence.
+
+    >>> distance(-64), distance(4)
+    ('-8 bytes', '4 bits')
+    """
+    return counted(bits, "bit") if bits % 8 else counted(bits // 8, "byte")
 
 
 def slots_of(array: LayoutArray, points: Points) -> Numbers:
