@@ -40,12 +40,13 @@ def open_array(
     Parameters
     ----------
     path : path or URL
-        Raw bytes; or, without a shape, a ``.npy`` file, or ``FILE:NAME`` for an array in a ``.safetensors`` or ``.npz``
-        file or a ``.zarr`` folder. Without ``:NAME`` the only array of such a file. An array of several chunks gives a
-        `ZarrArray`, which reads those that a key needs. A URL of fsspec, such as ``https://...`` or ``s3://...``,
-        gives a `RemoteArray`, which fetches what is indexed.
+        Raw bytes; a ``.npy`` file; or ``FILE:NAME`` for an array in a ``.safetensors`` or ``.npz`` file or a ``.zarr``
+        folder. Without ``:NAME`` the only array of such a file. An array of several chunks gives a `ZarrArray`, which
+        reads those that a key needs. A URL of fsspec, such as ``https://...`` or ``s3://...``, gives a `RemoteArray`,
+        which fetches what is indexed.
     shape : str or Shape, optional
-        Of raw bytes, which do not say it themselves, and of what a URL names: XLA's text, layout included.
+        Of raw bytes, which do not say it themselves, and of what a URL names: XLA's text, layout included. Of a
+        ``.npy`` file, or an array in a ``.npz`` file, that NumPy wrote of bfloat16 or the like: these lack the type.
     mode : {"r", "r+", "c"}, optional
         Read-only; assignments go to the file; assignments stay in memory.
     offset : int, optional
@@ -75,9 +76,9 @@ def open_array(
         Another `mode` or `bitorder`; "r+" with `mapped=False`; another mode than "r" for a URL, or `storage_options`
         without one.
     TypeError
-        An offset without a shape.
+        An offset without a shape, or of an array that has a name.
     LayoutError
-        A dimension of unknown size, or a layout alone.
+        A dimension of unknown size, or a layout alone; another shape than a file says that its array has.
 
     Examples
     --------
@@ -101,10 +102,15 @@ def open_array(
             raise TypeError("an offset goes with the shape of the raw bytes behind it: give both, or neither")
         if (stored := _stored(os.fsdecode(path), mode, mapped)) is not None:
             return stored  # type: ignore[no-any-return]  # as above
-        path, shape, start = _located(os.fsdecode(path), mode)
+        path, shape, start = _located(os.fsdecode(path), None, mode)
         raw = replace(raw, offset=start)
     elif isinstance(shape, str) and is_shape(os.fsdecode(path)) and not is_shape(shape):
         raise TypeError("the path comes first, then the shape")
+    elif _is_named(os.fsdecode(path)):
+        if raw.offset:
+            raise TypeError(f"an offset goes with a file of raw bytes, and {os.fsdecode(path)} says where it lies")
+        path, shape, start = _located(os.fsdecode(path), array_shape(shape), mode)
+        raw = replace(raw, offset=start)
     parsed = array_shape(shape)
     try:
         return _raw_array(path, parsed, raw, mode, mapped)
@@ -158,8 +164,20 @@ def _stored(text: str, mode: str, mapped: bool) -> Any:
     return array.read(mode)
 
 
-def _located(text: str, mode: str) -> tuple[str, Shape, int]:
-    """The path of the file that ``PATH`` or ``PATH:NAME`` is in, the array's shape, and the bytes in front of it."""
+def _is_named(text: str) -> bool:
+    """Whether a text is ``PATH:NAME``, of a path that is there. OSError as for `split_name`."""
+    if os.path.lexists(text):
+        return False
+    from strided.io.containers import split_name  # only needed for files that say themselves what they hold
+
+    return split_name(text)[1] is not None
+
+
+def _located(text: str, given: Shape | None, mode: str) -> tuple[str, Shape, int]:
+    """The path of the file that ``PATH`` or ``PATH:NAME`` is in, the array's shape, and the bytes in front of it.
+
+    `given` is the shape of an array of that name whose type the file does not say.
+    """
     # Only needed for files that say themselves what they hold.
     from strided.io.containers import chosen, open_container, split_name
     from strided.io.npy import mappable_shape_of_npy, read_npy_header
@@ -167,7 +185,7 @@ def _located(text: str, mode: str) -> tuple[str, Shape, int]:
     path, name = split_name(text)
     with open_regular(path) as file:
         if (container := open_container(file, path)) is not None:
-            return path, *container.place(chosen(container, name, path), writable=mode == "r+")
+            return path, *container.place(chosen(container, name, path), given, writable=mode == "r+")
         head, size = head_and_size(file)
         if head.startswith(NPY_MAGIC) and name is None:
             header = read_npy_header(file, path)

@@ -34,7 +34,7 @@ class RecordedCompiler:
     def __init__(self) -> None:
         self.known: dict[str, str] = {}
 
-    def compile_hlo(self, text: str, generation: str, *, timeout: float) -> Compiled:
+    def compile_hlo(self, text: str, generation: str, *, timeout: float, dump_to: str) -> Compiled:
         assert generation == "v5e"
         if (asked := layouts_asked_for(text)) not in self.known:
             raise sd.UnsupportedError(f"not recorded: {asked}")

@@ -129,7 +129,7 @@ class Opened:
             return self.arrays[name]
         except KeyError as error:
             said = str(error.args[0])
-            if not said.startswith("several"):
+            if said == name:  # as plain mappings say
                 said = f"no array is named {name!r}; {names_meant(name, self.arrays)}"
             raise StridedError(f"{self.path}: {said}") from None
 

@@ -60,11 +60,11 @@ class Container(Mapping[str, FileArray]):
         """A temporary file of what has been unpacked."""
         return self._stack.enter_context(scratch_file())
 
-    def place(self, name: str, *, writable: bool = False) -> tuple[Shape, int]:
+    def place(self, name: str, shape: Shape | None = None, *, writable: bool = False) -> tuple[Shape, int]:
         """The shape of an array, and the bytes in front of it in the file.
 
-        UnsupportedError if it is compressed, or in the byte order of other machines; for a `writable` one also if the
-        archive has a checksum of it.
+        LayoutError if it has another shape than `shape`; UnsupportedError if it is compressed, or in the byte order of
+        other machines; for a `writable` one also if the archive has a checksum of it.
         """
         member, label = self._members[name], f"{self.path}:{name}"
         if isinstance(member, NpzMember) and (writable or member.packed is not None):
@@ -73,8 +73,8 @@ class Container(Mapping[str, FileArray]):
                 f"{' writable' if writable else ''}: `strided convert` writes it to a file that can be"
             )
         if isinstance(member, NpzMember):
-            mappable_shape_of_npy(member.header, None, label)
-        return member.located(None, label)
+            mappable_shape_of_npy(member.header, shape, label)
+        return member.located(shape, label)
 
     def shape(self, name: str) -> Shape | str:
         """The shape of an array, or why it is none of XLA's."""

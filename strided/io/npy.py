@@ -43,6 +43,8 @@ _WARNED_OF = re.compile(r"\\|\d[a-z]", re.IGNORECASE)
 #: What NumPy writes for float8_e5m2, and cannot read: of the small types, only this one calls itself a kind of float.
 _FLOATS_OF_ONE_BYTE = ("<f1", ">f1", "|f1")
 _COMMENT = re.compile(rb"#\s*(\w+)\s*$")
+#: A type of each size in bytes, as an example: of those that NumPy has no name for, if there are any.
+_EXAMPLES = {1: "f8e4m3fn", 2: "bf16", 4: "f32", 8: "f64", 16: "c128"}
 
 
 def npy_header(element_type: ElementType, dimensions: Sequence[int]) -> bytes:
@@ -266,20 +268,20 @@ def shape_of_npy(header: NpyHeader, given: Shape | None, path: str) -> Shape:
     the file's, or row-major, the default. LayoutError if the header has another shape; UnsupportedError for a type that
     XLA does not have, or that the file does not name.
     """
-    name = header.type_name
+    name, size = header.type_name, header.dtype.itemsize
+    example = f"give its shape, as in {_EXAMPLES.get(size)}{list(header.dimensions)}"
     if name is None:
-        if header.dtype.kind != "V" or header.dtype.names is not None or header.dtype.subdtype is not None:
+        untyped = header.dtype.kind == "V" and header.dtype.names is None and header.dtype.subdtype is None
+        if not untyped or size not in _EXAMPLES:
             raise UnsupportedError(f"{path} holds {header.dtype}, which XLA has no element type for")
         if given is None:
-            raise UnsupportedError(
-                f"{path} holds {header.dtype.itemsize}-byte elements and does not say of which type: "
-                f"give its shape, as in bf16{list(header.dimensions)}"
-            )
-        if given.dtype.itemsize == header.dtype.itemsize:
+            raise UnsupportedError(f"{path} holds {size}-byte elements and does not say of which type: {example}")
+        if given.dtype.itemsize == size:
             name = given.element_type
     found = None if name is None else Shape(name, header.dimensions, header.layout)
     if given is not None and given not in (found, None if found is None else found.with_layout(None)):
-        said = f"{header.dtype.itemsize}-byte elements, {header.dimensions}" if found is None else str(found)
-        raise LayoutError(f"{path} holds {said}, not {given}; leave the shape out, or give the one that it has")
+        if found is None:
+            raise LayoutError(f"{path} holds {size}-byte elements, {header.dimensions}, not {given}; {example}")
+        raise LayoutError(f"{path} holds {found}, not {given}; leave the shape out, or give the one that it has")
     assert found is not None
     return found

@@ -72,6 +72,8 @@ def with_verified_cures(report: MemoryReport, module: Module | None, generation:
             outcome[id(cure)] = None
             notes.append(f"{cure.kind} of {buffer.name} saves nothing: the compiler gives {after:,} bytes")
     buffers = tuple(replace(b, cures=_confirmed(b, outcome)) for b in report.buffers)
+    if any(cure.certainty == "estimate" for b in buffers for cure in b.cures):
+        notes.append("estimates are not tried: they change the program itself; change it, and dump it once more")
     return replace(report, buffers=buffers, notes=(*report.notes, *notes))
 
 

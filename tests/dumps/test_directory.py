@@ -226,6 +226,30 @@ def test_what_is_missing_is_said_with_the_reason(dump):
     assert dump.program(INT4).module.name == INT4, "out of the snapshot"
 
 
+def test_a_name_of_a_program_without_it_is_answered_with_its_own_arrays_and_what_is_missing(dump):
+    def said(name: str) -> str:
+        assert name not in dump
+        with pytest.raises(KeyError) as caught:
+            dump[name]
+        return str(caught.value.args[0])
+
+    missing = f"{SPMD} has no arrays; missing: a snapshot with results (the program is for 4 devices, "
+    assert said(f"{SPMD}/argument0").startswith(f"no array is named '{SPMD}/argument0'; {missing}")
+    assert said(SPMD).startswith(f"no array is named {SPMD!r}; {missing}")
+    assert said(f"{INT4}/argumnt0").endswith(f"; did you mean {INT4}/argument0?")
+    assert said(f"{INT4}#0/argumnt0").endswith(f"; did you mean {INT4}/argument0?")
+    assert said("jit_prog_int4_uint/argument0").endswith(f"; did you mean {INT4}/argument0?")
+    assert said(LOOP + "/run0/x").endswith(f"; there are {', '.join(each for each in dump if LOOP in each)}")
+
+
+def test_a_result_that_a_run_has_not_is_answered_with_the_reason(folder):
+    (path,) = folder.glob(f"*{INT4}.snapshot*")
+    message = fields(memoryview(path.read_bytes()), "HloSnapshot")
+    path.write_bytes(b"".join(bytes_field(one.number, one.value) for one in message if one.number < 3))
+    with pytest.raises(KeyError, match=f"{INT4}/argument3; missing: results .the file holds no result"):
+        open_dump(folder)[f"{INT4}/result0"]
+
+
 def test_a_crashed_run_says_so(folder):
     (path,) = folder.glob(f"*{INT4}.snapshot*")
     data = path.read_bytes()

@@ -24,7 +24,8 @@ VALUES = np.arange(6, dtype=np.float32).reshape(2, 3)
 
 def files(folder: Path) -> None:
     np.save(folder / "x.npy", VALUES.T)  # in Fortran order
-    np.savez(folder / "x.npz", a=VALUES, b=np.arange(3).astype(ml_dtypes.bfloat16), c=np.array(["text"]))
+    untyped = {"b": np.arange(3).astype(ml_dtypes.bfloat16), "e": VALUES.astype(ml_dtypes.float8_e5m2fnuz)}
+    np.savez(folder / "x.npz", a=VALUES, **untyped, c=np.array(["text"]), v=np.zeros(2, "V3"))
     np.savez_compressed(folder / "c.npz", a=VALUES)
     sd.save_safetensors(folder / "x.safetensors", {"a": VALUES, "a:b/c": VALUES[0]})
     sd.save_safetensors(folder / "one.safetensors", {"a": VALUES})
@@ -50,8 +51,10 @@ def test_open_without_a_shape(tmp_path: Path, mapped: bool) -> None:
         ("x.gz", sd.UnsupportedError, "is gzip data"),
         ("c.npz", sd.UnsupportedError, "compressed"),
         ("x.npz:c", sd.UnsupportedError, "no element type"),
-        ("x.npz:b", sd.UnsupportedError, "does not say of which type"),
-        ("x.npz:d", sd.StridedError, "no array is named 'd'; there are a, b, c"),
+        ("x.npz:b", sd.UnsupportedError, r"does not say of which type: give its shape, as in bf16\[3\]"),
+        ("x.npz:e", sd.UnsupportedError, r"1-byte elements and does not say of which type: .* as in f8e4m3fn\[2, 3\]"),
+        ("x.npz:v", sd.UnsupportedError, r"holds \|V3, which XLA has no element type for"),
+        ("x.npz:d", sd.StridedError, "no array is named 'd'; there are a, b, e, c, v"),
         ("x.safetensors", sd.StridedError, "holds 2 arrays; name one, as in .*x.safetensors:a "),
         ("x.safetensors:a:b/d", sd.StridedError, "did you mean a:b/c"),
         ("none.safetensors", FileNotFoundError, "No such file"),
@@ -155,6 +158,35 @@ def test_npz_members_may_have_types_that_the_file_does_not_name(tmp_path: Path) 
             assert array.to_numpy().astype(int).tolist() == [0, 1, 2]
             assert str(container.shape("a")) == "f32[2,3]{1,0}"
             assert "does not say of which type" in str(container.shape("b"))
+
+
+def test_a_type_of_another_size_is_answered_with_one_that_fits(tmp_path: Path) -> None:
+    files(tmp_path)
+    with pytest.raises(sd.LayoutError, match=r"holds 1-byte elements, \(2, 3\), not bf16.*as in f8e4m3fn\[2, 3\]$"):
+        sd.open(tmp_path / "x.npz:e", "bf16[2,3]")
+
+
+@pytest.mark.parametrize("mapped", [True, False])
+def test_a_shape_says_the_type_that_an_archive_lacks(tmp_path: Path, mapped: bool) -> None:
+    files(tmp_path)
+    array = sd.open(f"{tmp_path}/x.npz:b", "bf16[3]", mapped=mapped)
+    assert (str(array.xla_shape), array.tolist()) == ("bf16[3]{0}", [0, 1, 2])
+    assert sd.open(f"{tmp_path}/x.npz:a", "f32[2,3]", mapped=mapped).tolist() == VALUES.tolist()
+    assert sd.open(f"{tmp_path}/x.safetensors:a", "f32[2,3]{1,0}", mapped=mapped).tolist() == VALUES.tolist()
+
+
+def test_a_name_with_a_shape_that_it_does_not_have(tmp_path: Path) -> None:
+    files(tmp_path)
+    with pytest.raises(sd.LayoutError, match=r"x.npz:a holds f32\[2,3\]\{1,0\}, not f32\[3,2\]"):
+        sd.open(tmp_path / "x.npz:a", "f32[3,2]")
+    with pytest.raises(TypeError, match=r"x.npz:b says where it lies"):
+        sd.open(tmp_path / "x.npz:b", "bf16[3]", offset=2)
+    with pytest.raises(sd.UnsupportedError, match="holds no arrays by name"):
+        sd.open(tmp_path / "raw.bin:b", "bf16[3]")
+    with pytest.raises(FileNotFoundError, match=r"none\.bin:b"):
+        sd.open(tmp_path / "none.bin:b", "bf16[3]")
+    (tmp_path / "x.npz:b").write_bytes(bytes(6))  # the name of a file as a whole comes first
+    assert sd.open(tmp_path / "x.npz:b", "bf16[3]").tolist() == [0, 0, 0]
 
 
 def test_a_member_without_a_name_is_called_as_its_file(tmp_path: Path) -> None:

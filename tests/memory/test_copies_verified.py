@@ -76,6 +76,31 @@ def test_recorded_cures_spare_their_copies(name, compiler):
     assert "(verified: all copies together move" in str(found)
 
 
+def test_cures_of_a_program_that_does_not_fit_are_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    recorded, known = case("table"), RecordedCompiler()
+    known.known.update(recorded["compiled"])
+
+    def refuse(text: str, generation: str, *, timeout: float, dump_to: str) -> None:
+        done = known.compile_hlo(text, generation, timeout=timeout, dump_to=dump_to)
+        Path(dump_to, "module_0000.jit_table.cl_1.after_optimizations.txt").write_text(done.text, "utf-8")
+        raise sd.UnsupportedError("the compiler does not take this program: RESOURCE_EXHAUSTED: E1000")
+
+    monkeypatch.setattr(verify, "compile_hlo", refuse)
+    assert verified_cures(copies_of(recorded)) == CURES["table"]
+
+
+@pytest.mark.parametrize("said", ["INTERNAL: a check failed", "RESOURCE_EXHAUSTED: in vmem"])
+def test_a_dump_counts_only_for_a_program_that_does_not_fit(said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(text: str, generation: str, *, timeout: float, dump_to: str) -> None:
+        if said.startswith("INTERNAL"):
+            Path(dump_to, "module_0000.jit_table.after_optimizations.txt").write_text("HloModule m", "utf-8")
+        raise sd.UnsupportedError(said)
+
+    monkeypatch.setattr(verify, "compile_hlo", refuse)
+    with pytest.raises(sd.UnsupportedError, match=said):
+        copies_of(case("table"))
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(not ahead_of_time.compiler_is_installed(), reason="jax and libtpu are not installed")
 @pytest.mark.parametrize("name", CURES)

@@ -123,6 +123,15 @@ def test_confirmed_cures_have_the_compilers_bytes_and_others_are_dropped(monkeyp
     assert "dtype of x could not be verified: refused" in notes
 
 
+def test_estimates_are_said_not_to_be_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    Compiler(monkeypatch, {"": 8000})
+    module, report = program()
+    assert {cure.certainty for b in report.buffers if b.kind == "temporary" for cure in b.cures} == {"estimate"}
+    assert verify.with_verified_cures(report, module, None).notes[-1].startswith("estimates are not tried")
+    arguments = replace(report, buffers=tuple(b for b in report.buffers if b.kind == "argument"))
+    assert "estimates" not in "".join(verify.with_verified_cures(arguments, module, None).notes)
+
+
 def test_the_compiler_is_asked_for_the_tpu_that_the_layouts_show(monkeypatch: pytest.MonkeyPatch) -> None:
     Compiler(monkeypatch, {"": 8000})
     module, report = program()

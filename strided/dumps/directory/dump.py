@@ -23,7 +23,7 @@ from strided.escape import visible
 from strided.files.regular import shorten_name
 from strided.runtime.argument_checks import path_text, whole
 from strided.runtime.lazy import lazy
-from strided.wording import counted, some
+from strided.wording import counted, names_meant, some
 
 __all__ = ["Dump", "DumpFile", "Program", "open_dump"]
 
@@ -99,31 +99,47 @@ class Dump(ArrayMapping[Any]):
     def _names(self) -> dict[str, tuple[Program, str]]:
         return {f"{label}/{name}": (program, name) for label, program in self.labels.items() for name in program.arrays}
 
+    def _found(self, name: str) -> list[tuple[Program, str]]:
+        """The arrays that a name may mean: of the program that it begins with, or of the only one that has it."""
+        if name in self._names:
+            return [self._names[name]]
+        head, _, tail = name.partition("/")
+        found = [(p, tail) for p in self._called(head) if tail in p.arrays]
+        found = found or [pair for whole, pair in self._names.items() if whole.endswith(f"/{name}")]
+        return found or [(program, name) for program in self.programs if name in program.arrays]
+
+    def _called(self, head: str) -> list[Program]:
+        return [program for label, program in self.labels.items() if head in (label, program.label)]
+
     def _find(self, name: object) -> tuple[Program, str]:
         name = array_name(name, self._names)
-        if name in self._names:
-            return self._names[name]
-        head, _, tail = name.partition("/")
-        labels = {program: label for label, program in self.labels.items()}
-        found = [(p, tail) for p in self.programs if head in (labels[p], p.label) and tail in p.arrays]
-        found = found or [pair for whole, pair in self._names.items() if whole.endswith(f"/{name}")]
-        found = found or [(program, name) for program in self.programs if name in program.arrays]
+        found = self._found(name)
         if len(found) == 1:
             return found[0]
         if not found:
-            raise KeyError(f"no array is named {name!r}; there are {some(self._names)}")
+            raise KeyError(f"no array is named {name!r}; {self._instead(name)}")
+        labels = {program: label for label, program in self.labels.items()}
         raise KeyError(f"several arrays are named {name!r}: {some([f'{labels[p]}/{own}' for p, own in found])}")
+
+    def _instead(self, name: str) -> str:
+        """Which array may be meant by a name that none has; of a program without results, why it has none."""
+        head, _, tail = name.partition("/")
+        called = self._called(head)
+        if not called:
+            return names_meant(name, self._names)
+        own = [whole for whole, (program, _) in self._names.items() if program in called]
+        meant = names_meant(tail, own) if own else f"{head} has no arrays"
+        if own and "result" not in tail:
+            return meant
+        lacking = [f"missing: {what} ({why})" for p in called for what, why in p.missing if what.endswith("results")]
+        return "; ".join([meant, *lacking])
 
     def __getitem__(self, name: str) -> Any:
         program, own = self._find(name)
         return program.arrays[own]
 
     def __contains__(self, name: object) -> bool:
-        try:
-            self._find(name)
-        except KeyError:
-            return False
-        return True
+        return isinstance(name, str) and len(self._found(name)) == 1
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._names)

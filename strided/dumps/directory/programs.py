@@ -21,7 +21,7 @@ from strided.dumps.source import lines_of, open_head
 from strided.errors import DumpError, UnsupportedError
 from strided.escape import visible
 from strided.runtime.lazy import lazy
-from strided.wording import counted, some
+from strided.wording import counted, names_meant, some
 
 #: Bytes of a module's text in which its header is looked for.
 _HEADER_BYTES = 1 << 16
@@ -321,7 +321,7 @@ class RunArrays(ArrayMapping[Any]):
         name = array_name(name, self._places)
         found = self._places.get(name) or self._places.get(self._by_parameter.get(name, ""))
         if found is None:
-            raise KeyError(f"no array is named {name!r}; there are {some(self._places)}")
+            raise KeyError(f"no array is named {name!r}; {names_meant(name, self._places)}")
         return found
 
     def __getitem__(self, name: str) -> Any:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import re
+import tempfile
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 from strided.dumps.hlo import Module, read_hlo
 from strided.errors import UnsupportedError
@@ -28,7 +30,7 @@ def verified(
     """The copies with their cures tried by the TPU compiler, as `layout_copies` says."""
 
     def compiled(layouts: Sequence[Cure]) -> LayoutCopies:
-        return find(read_hlo(compile_hlo(with_layouts(before, layouts), generation, timeout=timeout).text))
+        return find(read_hlo(optimized(with_layouts(before, layouts), generation, timeout=timeout)))
 
     tried: dict[Cure, Cure | None] = {}
     without = compiled([]) if any(copy.cure for copy in copies[:top]) else copies
@@ -46,6 +48,25 @@ def verified(
         tried[cure] = shown if gone else None
     found = [dataclasses.replace(copy, cure=tried.get(copy.cure, copy.cure)) if copy.cure else copy for copy in copies]
     return LayoutCopies(found, copies.module_name, copies.program_bytes)
+
+
+def optimized(text: str, generation: str, *, timeout: float) -> str:
+    """The text of a program after optimizations; also of one that does not fit, which the compiler dumps.
+
+    Raises
+    ------
+    UnsupportedError
+        jax or libtpu is not installed, or the compiler refuses the program, ends, or takes too long.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            return compile_hlo(text, generation, timeout=timeout, dump_to=folder).text
+        except UnsupportedError as error:
+            dumped = next(Path(folder).glob("*.after_optimizations.txt"), None)
+            # A program that is refused for another reason may be in the dump as well, and not be what would run.
+            if dumped is None or "RESOURCE_EXHAUSTED" not in str(error):
+                raise
+            return dumped.read_text("utf-8", "backslashreplace")
 
 
 def _alike(copies: LayoutCopies, copy: LayoutCopy) -> int:
