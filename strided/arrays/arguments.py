@@ -143,6 +143,9 @@ def _of_one_buffer(arrays: list[ArrayBase]) -> Iterator[list[ArrayBase]]:
 
 def _converted_together(arrays: list[ArrayBase]) -> Iterator[tuple[ArrayBase, Array]]:
     """Views of one buffer with their values: views of one copy, unless that would be larger than all of them."""
+    if len(arrays) == 1:
+        yield arrays[0], arrays[0].to_numpy()
+        return
     known = [(array, index_ranges_of(array)) for array in arrays]
     together = [(array, found) for array, found in known if found is not None]
     if len(together) > 1:

@@ -4,7 +4,8 @@
 - ``a[rows]``, ``a[:, columns]`` and ``a[np.ix_(...)]``: an element's offset is the sum of an outer and an inner one.
   Two short tables hold these; runs of neighbours go to the kernels of conversions.
 - ``a[mask]`` with many elements: rows are converted a few at a time, and the elements picked from them.
-- ``a[mask] = x``: offsets are computed for a block in the cache, and those picked that the mask chooses.
+- ``a[mask] = x``: offsets are computed for a block in the cache, and those picked that the mask chooses. Packed arrays
+  are converted.
 
 If none applies, `transfer.gather_scatter` reads the elements.
 """
@@ -429,9 +430,16 @@ def scatter_masked(array: ArrayBase, mask: npt.NDArray[np.bool_], values: Array)
     """
     # What lies in memory that is written is read before.
     mask, values = (x.copy() if np.may_share_memory(x, array._memory.buffer) else x for x in (mask, values))
+    in_turn = values.ndim == 1 and values.shape != mask.shape
+    # Whatever it chooses, a mask is as large as all values.
+    if array._is_sooner_converted(mask.size):
+        if in_turn:
+            array._put_converted((mask,), values)
+        else:
+            array._set_converted(lambda every: np.copyto(every, values, where=mask))
+        return
     block = blocks.run_block(mask.shape, _MASKED_ELEMENTS)
     pieces = list(blocks.boxes(blocks.even_cuts(mask.shape, block)))
-    in_turn = values.ndim == 1 and values.shape != mask.shape
     ends = np.cumsum([np.count_nonzero(mask[box]) for box in pieces]) if in_turn else None
 
     def task(number: int) -> None:

@@ -180,6 +180,10 @@ class Flat:
     def _put(self, places: IndexRange | npt.NDArray[np.intp], values: Array) -> None:
         """Set the elements at flat indices, some at a time, to as many values; the last one for an element stays."""
         array, buffer = self._array, self._array._memory.buffer
+        if array._is_sooner_converted(values.size):
+            indices = places.indices() if isinstance(places, IndexRange) else places.reshape(-1)
+            array._put_converted((indices,), values, flat=True)
+            return
         if np.may_share_memory(values, buffer):
             values = values.copy()
         if isinstance(places, np.ndarray) and np.may_share_memory(places, buffer):

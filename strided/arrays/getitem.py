@@ -6,7 +6,7 @@ A key is classified once (`classify`); what it selects is then read or written i
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from types import EllipsisType
 from typing import Any, Self, TypeAlias, overload
@@ -28,6 +28,8 @@ from strided.transfer import copy as transfer
 _Slices: TypeAlias = slice | EllipsisType | None
 #: Types of entries of a key, beside index arrays.
 _BASIC = {int, slice, type(None), type(...)}
+#: The fewest packed elements for which all are converted, to be set by NumPy: one of so many in the buffer.
+_CONVERTED = 16
 #: Held while packed elements are written: their neighbours in the byte are written back with them.
 packed_lock = own_lock(threading.RLock)
 
@@ -190,6 +192,9 @@ class Indexing(ArrayBase):
             with packed_lock() if target.bits < 8 else nullcontext():
                 if fancy.scatter_sums(target, index, values):
                     return
+        if self._is_sooner_converted(values.size):
+            self._put_converted(index, values)
+            return
         self._scatter(transfer.offsets_at(self._map, index, values.shape), values)
 
     def _scatter(self, offsets: npt.NDArray[np.int64], values: Array) -> None:
@@ -200,6 +205,32 @@ class Indexing(ArrayBase):
             return
         with packed_lock():
             transfer.scatter(self.region, offsets, values)
+
+    def _is_sooner_converted(self, count: int) -> bool:
+        """Whether `_set_converted` sets so many elements sooner than `_scatter`, and is able to."""
+        slots = self._memory.buffer.size * 8 // self._memory.bits
+        # One element is left out: at no index array at all, NumPy takes no array of one value of some types.
+        is_able = self._memory.bits < 8 and count > 1 and self._map.is_regular and not self._map.is_spread
+        return is_able and slots <= count * _CONVERTED
+
+    def _put_converted(self, index: Sequence[Any], values: Array, *, flat: bool = False) -> None:
+        """`_put` by `_set_converted`: at arrays of indices, a mask, or one array of flat indices if `flat`."""
+        # NumPy goes through index arrays in the order of their memory: in this one, the last of several values stays.
+        in_order, values = tuple(np.asarray(at, order="C") for at in index), np.asarray(values, order="C")
+        self._set_converted(lambda every: (every.reshape(-1) if flat else every).__setitem__(in_order, values))
+
+    def _set_converted(self, change: Callable[[Array], None]) -> None:
+        """Have all values changed in an ndarray; of the buffer, only bytes that this changes are written."""
+        self._memory.begin_writing()
+        region, values = self.region, np.empty(self.shape, self.dtype)
+        with packed_lock():
+            # Others may write to the raw buffer meanwhile, elsewhere: what they wrote there must stay.
+            before = transfer.copied(region.buffer)
+            after = transfer.copied(before)
+            transfer.copy(region._replace(buffer=before), transfer.region_of_ndarray(values))
+            change(values)
+            transfer.copy(transfer.region_of_ndarray(values), region._replace(buffer=after))
+            np.copyto(region.buffer, after, where=after != before)
 
     def _assign(self, value: Any, key: Any, whole: ArrayBase) -> None:
         """Set every element of this view, which is ``whole[key]``."""

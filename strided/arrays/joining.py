@@ -49,11 +49,16 @@ def _stack(arrays: Any, axis: Any = 0, out: Any = None, *, dtype: Any = None, ca
 
 def _are_alike(arrays: Any, axis: Any) -> bool:
     """Whether they are arrays of one dtype and number of dimensions, and an axis is given."""
-    if type(arrays) not in (list, tuple) or not arrays or not hasattr(type(axis), "__index__"):
-        return False
-    if not all(isinstance(x, ArrayBase) or type(x) is np.ndarray for x in arrays):
+    if not _are_arrays(arrays) or not arrays or not hasattr(type(axis), "__index__"):
         return False
     return len({(x.dtype, x.ndim) for x in arrays}) == 1 and arrays[0].ndim > 0
+
+
+def _are_arrays(arrays: Any) -> bool:
+    """Whether they are a list or tuple of arrays in a layout and ndarrays alone."""
+    if type(arrays) not in (list, tuple):
+        return False
+    return all(isinstance(x, ArrayBase) or type(x) is np.ndarray for x in arrays)
 
 
 def _are_worth_a_call_each(arrays: Sequence[Any]) -> bool:
@@ -93,8 +98,14 @@ def _falling(strides: Sequence[int]) -> list[int]:
 
 
 def _by_numpys_own(function: Any) -> Callable[..., Any]:
-    """A function that NumPy puts together from those above and views."""
-    return lambda *args, **kwargs: function._implementation(*args, **kwargs)
+    """A function that NumPy puts together from those above and views; without these, arrays are converted sooner."""
+
+    def own(arrays: Any, *rest: Any, **named: Any) -> Any:
+        if not _are_arrays(arrays) or not _are_worth_a_call_each(arrays):
+            return NotImplemented
+        return function._implementation(arrays, *rest, **named)
+
+    return own
 
 
 #: Each of these functions of NumPy's, as it is carried out where one of the arrays is in a layout.

@@ -298,12 +298,15 @@ def _by_byte(region: Region, offsets: Offsets) -> Offsets:
     return offsets[..., None] * (region.unit_bits // 8) + np.arange(region.bits // 8)
 
 
-def _packed(region: Region, offsets: Offsets) -> tuple[Offsets, Bytes, Bytes]:
-    """The byte of every packed element, its shift there, and its number there."""
-    each = 8 // region.bits
-    byte, place = offsets >> each.bit_length() - 1, offsets.astype(np.uint8) & np.uint8(each - 1)
-    shift = (place if region.low_first else np.uint8(each - 1) - place) * np.uint8(region.bits)
-    return byte, shift, place
+def _bytes_and_places(bits: int, offsets: Offsets) -> tuple[Offsets, Bytes]:
+    """The byte of every packed element, and its number there."""
+    each = 8 // bits
+    return offsets >> each.bit_length() - 1, offsets.astype(np.uint8) & np.uint8(each - 1)
+
+
+def _shift(region: Region, place: Any) -> Any:
+    """The bits that the packed element with a number in its byte is shifted by; or of many elements."""
+    return (place if region.low_first else np.uint8(8 // region.bits - 1) - place) * np.uint8(region.bits)
 
 
 def take(region: Region, offsets: Offsets, *, whole_bytes: bool) -> npt.NDArray[Any]:
@@ -312,8 +315,8 @@ def take(region: Region, offsets: Offsets, *, whole_bytes: bool) -> npt.NDArray[
     With `whole_bytes` these are sign-extended, if the region is signed.
     """
     if region.bits < 8:
-        byte, shift, _ = _packed(region, offsets)
-        values = np.asarray(region.buffer[byte] >> shift) & np.uint8((1 << region.bits) - 1)
+        byte, place = _bytes_and_places(region.bits, offsets)
+        values = np.asarray(region.buffer[byte] >> _shift(region, place)) & np.uint8((1 << region.bits) - 1)
         if region.signed and whole_bytes:
             above = np.uint8((0xFF << region.bits) & 0xFF)
             values = np.where(values >> np.uint8(region.bits - 1), values | above, values)
@@ -328,15 +331,22 @@ def take(region: Region, offsets: Offsets, *, whole_bytes: bool) -> npt.NDArray[
 def put(region: Region, offsets: Offsets, values: npt.NDArray[Any]) -> None:
     """Write elements at offsets; into fewer than eight bits go the low bits of a byte."""
     if region.bits < 8:
-        mask = np.uint8((1 << region.bits) - 1)
-        byte, shift, places = _packed(region, offsets)
-        # Elements of one byte must not undo each other: one place of all bytes at a time.
-        for k in range(8 // region.bits):
-            chosen = places == k
-            at, by = byte[chosen], shift[chosen]
-            kept = region.buffer[at] & ~(mask << by)
-            region.buffer[at] = kept | ((values[chosen].astype(np.uint8) & mask) << by)
+        _put_packed(region, offsets.reshape(-1), values.reshape(-1))
     elif region.unit_bits:
         region.buffer[_by_byte(region, offsets)] = values[..., None].view(np.uint8)
     else:
         _elements(region)[offsets] = values
+
+
+def _put_packed(region: Region, offsets: Offsets, values: npt.NDArray[Any]) -> None:
+    """`put` of elements of fewer than eight bits, in one axis."""
+    buffer, mask = region.buffer, np.uint8((1 << region.bits) - 1)
+    byte, place = _bytes_and_places(region.bits, offsets)
+    # Elements of one byte must not undo each other: one place of all bytes at a time, of which the last value stays.
+    order = place.argsort(kind="stable")
+    byte, patterns = byte[order], values[order].astype(np.uint8, copy=False) & mask
+    stop = 0
+    for k, count in enumerate(np.bincount(place).tolist()):
+        start, stop = stop, stop + count
+        at, by = byte[start:stop], _shift(region, np.uint8(k))
+        buffer[at] = buffer[at] & ~(mask << by) | patterns[start:stop] << by

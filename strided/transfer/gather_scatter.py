@@ -69,12 +69,13 @@ def scatter(destination: Region, offsets: Offsets, values: npt.NDArray[Any]) -> 
     check_offsets(offsets, destination.elements)
     values = np.ascontiguousarray(np.broadcast_to(values, offsets.shape))
     patterns: npt.NDArray[Any] = values.reshape(-1).view(WORDS[max(8, destination.bits) // 8])
-    if not _is_for_kernels(destination, offsets.size, "scatter"):
-        put(destination, offsets.reshape(-1), patterns)
-        return
-    # One thread alone: with several, not the last value might stay.
-    kernel, width, from_ = kernels.load("scatter"), destination.bits // 8, patterns.view(np.uint8)
     flat = np.ascontiguousarray(offsets, np.int64).reshape(-1)
+    # One thread alone: with several, not the last value might stay.
+    if not _is_for_kernels(destination, offsets.size, "scatter"):
+        for start, stop in _ranges(flat.size):
+            put(destination, flat[start:stop], patterns[start:stop])
+        return
+    kernel, width, from_ = kernels.load("scatter"), destination.bits // 8, patterns.view(np.uint8)
     for start, stop in _ranges(flat.size):
         kernel(from_[start * width : stop * width], destination.buffer, flat[start:stop], width)
 

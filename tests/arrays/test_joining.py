@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import strided as sd
+from strided.arrays.views import Views
 from strided.runtime import limits
 from tests.checks import same_outcome, same_values
 from tests.thinned import examples
@@ -84,3 +85,13 @@ def test_small_views_of_one_buffer() -> None:
         for take in (list, lambda x: list(x[::-2]), lambda x: [x[3], values[5], x[60, ::-1]]):
             same_values(join(take(a)), join(take(values)))
         same_values(join([*a, *other]), join([*values, *values]))
+
+
+def test_small_arrays_are_stacked_without_views_of_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A view of each takes several times as long as its conversion."""
+    monkeypatch.delattr(Views, "_rearranged")
+    values = [np.arange(9, dtype=np.int8) % 7 for _ in range(5)]
+    arrays = [sd.LayoutArray.from_numpy(x, "{0:E(4)}", element_type="s4") for x in values]
+    with limits.replaced(joined_bytes=1 << 10):
+        for function in (np.vstack, np.hstack, np.dstack):
+            same_values(function(arrays), function([x.to_numpy() for x in arrays]))

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import tracemalloc
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
 
 import strided as sd
+from strided.arrays.getitem import Indexing
 from tests.checks import same_outcome, same_values
 
 VALUES = np.random.default_rng(5).integers(0, 7, (300, 701)).astype(np.int8)
@@ -180,3 +181,89 @@ def test_memory(layout: str) -> None:
         assert peak(operation) < 3 * a.nbytes
     if not a.is_strided:
         assert peak(lambda: np.add.at(a, ([0, 0, 299], [700, 700, 1]), x.dtype.type(1))) < a.nbytes // 4
+
+
+PACKED = {"{1,0:T(8,128)(8,1)E(4)}": "s4", "{0,1:E(2)}": "u2", "{1,0:T(32,128)(32,1)E(1)}": "pred"}
+BITORDERS: tuple[Literal["little", "big"], ...] = "little", "big"
+
+
+def packed(layout: str, bitorder: str) -> sd.LayoutArray:
+    """An array in a buffer full of random bits, padding included."""
+    shape = sd.parse(f"{PACKED[layout]}[300,301]{layout}")
+    begun = np.random.default_rng(8).integers(0, 256, shape.buffer_byte_size, dtype=np.uint8)
+    return sd.LayoutArray(begun, shape, bitorder=bitorder)
+
+
+def with_bits(a: sd.LayoutArray, places: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """What the buffer becomes where the elements at flat indices get values one after another."""
+    bits, order = a.layout.element_size_in_bits, a.bitorder
+    offsets = a.address_map.offset_of(np.unravel_index(places.reshape(-1), a.shape))
+    every = np.unpackbits(a.buffer, bitorder=order)
+    for k in range(bits):
+        every[offsets * bits + (k if order == "little" else bits - 1 - k)] = values.reshape(-1) >> k & 1
+    return np.packbits(every, bitorder=order)
+
+
+def many_keys(shape: tuple[int, ...], count: int) -> dict[str, Any]:
+    """Keys of about so many elements, of which index arrays choose some several times."""
+    generator = np.random.default_rng(7)
+    points = tuple(generator.integers(-n, n, (2, count // 2)) for n in shape)
+    return {
+        "points": points,
+        "in the order of Fortran": tuple(map(np.asfortranarray, points)),
+        "backwards": tuple(x[:, ::-1] for x in points),
+        "columns": (slice(None), generator.integers(0, shape[1] // 3, count // shape[0] + 1)),
+        "rows": (generator.integers(0, shape[0] // 3, count // shape[1] + 1),),
+        "mask": generator.random(shape) < count / 90_000,
+    }
+
+
+@pytest.mark.parametrize("count", [300, 3_000, 90_000])
+@pytest.mark.parametrize("bitorder", BITORDERS)
+@pytest.mark.parametrize("layout", PACKED)
+def test_packed_elements(layout: str, bitorder: str, count: int) -> None:
+    """Of several values for an element, the last one in the order of the key stays; no bit beside it changes."""
+    for view in (np.s_[...], np.s_[::-1, 3::2], np.s_[2:5]):
+        shape = packed(layout, bitorder)[view].shape
+        for key in many_keys(shape, count).values():
+            places = np.arange(np.prod(shape)).reshape(shape)[key]
+            several = np.random.default_rng(9).integers(0, 2, places.shape)
+            for values in (several, np.ones((), int)):
+                spread = np.broadcast_to(values, places.shape)
+                for write in (
+                    lambda v, given: v.__setitem__(key, given),  # noqa: B023
+                    lambda v, given: np.put(v, places, np.broadcast_to(given, places.shape)),  # noqa: B023
+                ):
+                    a = packed(layout, bitorder)
+                    wanted = with_bits(a[view], places, spread)
+                    write(a[view], values.astype(a.dtype))
+                    np.testing.assert_array_equal(a.buffer, wanted)
+
+
+@pytest.mark.parametrize("layout", PACKED)
+def test_many_packed_elements_are_set_by_numpy(layout: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One by one they take several times as long."""
+    monkeypatch.delattr(Indexing, "_scatter")
+    a = packed(layout, "little")
+    x = a.to_numpy()
+    keys = many_keys(a.shape, 30_000)
+    for name in ("points", "columns", "mask"):
+        a[keys[name]] = x[keys[name]] = True
+        same_values(a, x)
+    flat = np.ravel_multi_index(keys["points"], a.shape, mode="wrap")
+    np.put(a, flat, np.zeros(1, a.dtype))
+    np.put(x, flat, np.zeros(1, a.dtype))
+    same_values(a, x)
+
+
+def test_what_others_write_to_the_raw_buffer_meanwhile_stays() -> None:
+    a = packed("{1,0:T(8,128)(8,1)E(4)}", "little")
+
+    def change(every: np.ndarray) -> None:
+        every[0, 0] = 3
+        a.buffer[1000] = 77
+
+    wanted = a.buffer.copy()
+    wanted[0], wanted[1000] = wanted[0] & 0xF0 | 3, 77
+    a._set_converted(change)
+    np.testing.assert_array_equal(a.buffer, wanted)
