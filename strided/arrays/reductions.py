@@ -96,23 +96,16 @@ def stream(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str
         return NotImplemented
     if function in _OF_NUMBERS and wide_sums.summed_as(first.dtype).kind in "iub":
         return stream(_OF_NUMBERS[function], args, kwargs)
-    try:
-        bound = wide_sums.signature(function).bind(*args, **kwargs).arguments
-    except TypeError:
+    arguments = _arguments(function, args, kwargs)
+    if arguments is None:
         return NotImplemented
-    given = {name: value for name, value in bound.items() if value is not np._NoValue}
-    array, axis, out = given.pop("a"), given.pop("axis", None), given.pop("out", None)
-    where = given.pop("where", True)
-    if "ddof" in given and "correction" in given:
-        return function(array.stand_in(), axis=axis, **given)  # refused
-    ddof = given.pop("correction", given.pop("ddof", 0))
-    if not _is_usual(array, axis, out, where, ddof) or "mean" in given:
-        return NotImplemented
+    array, axis, out, where, ddof, others = arguments
     given_dtype = wide_sums.summed_as(array.dtype) if function in _SUMS else array.dtype
     small = np.zeros((1,) * array.ndim, given_dtype)
-    asked = given if where is True else {**given, "where": np.True_}
+    ask = partial(function, axis=axis, **others)
+    masked = {} if where is True else {"where": np.True_}
     try:
-        example = function(small, axis=axis, **asked)
+        example = ask(small, **masked)
     except Exception:
         if out is None:
             raise
@@ -120,23 +113,55 @@ def stream(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str
     axes = tuple(range(array.ndim)) if axis is None else normalize_axis_tuple(axis, array.ndim)
     if function in _SUMS and math.prod(array.shape[k] for k in axes) * array.itemsize <= FEW_BYTES:
         return NotImplemented
-    kept = _kept(array.shape, axes, keepdims=given.get("keepdims", False))
+    kept = _kept(array.shape, axes, keepdims=others.get("keepdims", False))
     if out is not None:
-        fits = out.shape == kept
-        if fits and out.dtype != np.asarray(example).dtype:
+        if out.shape != kept:
+            return ask(array.stand_in(), out=_place_like(out, out.shape))  # refused
+        if out.dtype != np.asarray(example).dtype:
             return NotImplemented  # which decides about the type that elements have meanwhile
-        place = np.empty(np.shape(example) if fits else out.shape, out.dtype)
-        place.flags.writeable = out.flags.writeable  # else it is refused here, before anything is read
-        if not fits:
-            return function(array.stand_in(), axis=axis, out=place, **given)  # refused
-        example = function(small, axis=axis, out=place, **asked)
+        example = ask(small, out=_place_like(out, np.shape(example)), **masked)
     dtype = np.asarray(example).dtype
-    work = _work(np.dtype(given["dtype"]) if given.get("dtype") is not None else None, given_dtype, dtype)
+    work = _work(np.dtype(others["dtype"]) if others.get("dtype") is not None else None, given_dtype, dtype)
     if function in _SUMS and (work is None or (function in _MOMENTS and work.kind in "iub")):
         return NotImplemented
-    call = ReductionCall(array, axes, dtype, work or dtype, where, given.get("initial"), ddof)
+    call = ReductionCall(array, axes, dtype, work or dtype, where, others.get("initial"), ddof)
     result = wide_sums.rounded(implementation(call), dtype)
     return _delivered(result.reshape(kept), example, out)
+
+
+class _Arguments(NamedTuple):
+    """The arguments of one of NumPy's reductions by name; `others` are those that NumPy takes with a stand-in, too."""
+
+    array: ArrayBase
+    axis: Any
+    out: Any
+    where: Any
+    ddof: Any
+    others: dict[str, Any]
+
+
+def _arguments(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Arguments | None:
+    """The arguments of a reduction; None if NumPy itself must be called. What NumPy refuses, it refuses here."""
+    try:
+        bound = wide_sums.signature(function).bind(*args, **kwargs).arguments
+    except TypeError:
+        return None
+    given = {name: value for name, value in bound.items() if value is not np._NoValue}
+    array, axis, out, where = given.pop("a"), given.pop("axis", None), given.pop("out", None), given.pop("where", True)
+    if "correction" in given and given.get("ddof", 0) != 0:
+        function(array.stand_in(), axis=axis, **given)  # refused
+    ddof = given.pop("ddof", 0)
+    ddof = given.pop("correction", ddof)
+    if not _is_usual(array, axis, out, where, ddof) or "mean" in given:
+        return None
+    return _Arguments(array, axis, out, where, ddof, given)
+
+
+def _place_like(out: Any, shape: tuple[int, ...]) -> Array:
+    """A place for results of the same type, which NumPy refuses if it would refuse `out`: before anything is read."""
+    place = np.empty(shape, out.dtype)
+    place.flags.writeable = out.flags.writeable
+    return place
 
 
 def _is_usual(array: ArrayBase, axis: Any, out: Any, where: Any, ddof: Any) -> bool:

@@ -16,7 +16,7 @@ import contextlib
 import inspect
 import itertools
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,6 +24,7 @@ import numpy as np
 from strided.arrays import blocks
 from strided.arrays.arguments import arrays_in, with_each
 from strided.arrays.base import Array, ArrayBase
+from strided.arrays.ufunc_call import UfuncCall
 from strided.layout.element_types import is_builtin, known_element_type
 
 Function = Callable[..., Any]
@@ -159,13 +160,8 @@ def of_function(function: Function, args: tuple[Any, ...], kwargs: dict[str, Any
 
     NumPy says what the type of the result is, and what it refuses: it is asked with arrays of one element.
     """
-    if function not in _BY_DTYPE and function not in _BY_COPY and function not in _PRODUCTS:
+    if not _may_add_wide(function, args, kwargs):
         return NotImplemented
-    # Most sums are of other types: that is sooner seen than which argument is which.
-    if not any(map(_may_be_wide, args)) and not any(map(_may_be_wide, kwargs.values())):
-        return NotImplemented
-    if function in _BY_DTYPE and _is_other_type(kwargs.get("dtype")):
-        return NotImplemented  # NumPy adds in that type
     given = _bound(function, args, kwargs)
     if given is None:
         return NotImplemented
@@ -177,47 +173,90 @@ def of_function(function: Function, args: tuple[Any, ...], kwargs: dict[str, Any
         return NotImplemented
     if function in _BY_DTYPE and _is_other_type(dtype):
         return NotImplemented
-    whole = _are_integers(types)
-    doubles = function in _OF_TWO and whole and out is None and _are_exact_in_doubles(types)
-
-    def call(of_array: Callable[[Any], Any], more: dict[str, Any]) -> Any:
-        changed = {k: v if k in _PLACES else with_each(v, of_array, _ARRAYS) for k, v in given.items()}
-        return _called(function, {**changed, **more})
-
-    def in_64_bits(dtype: np.dtype[Any]) -> np.dtype[Any]:
-        return _common(types) if function in _PRODUCTS and _is_short_integer(dtype) else summed_as(dtype)
-
-    def one(x: Any) -> Array:
-        return np.ones((1,) * x.ndim, in_64_bits(x.dtype) if whole else x.dtype)
-
-    def small(x: Any) -> Array:
-        return np.zeros([min(n, 2) for n in x.shape], x.dtype)
-
-    def copy(x: Any) -> Any:
-        if wide(x.dtype) is None:
-            return x
-        values = x._values() if isinstance(x, ArrayBase) else x
-        return values.astype(in_64_bits(x.dtype) if whole and not doubles else _DOUBLE)
-
-    if function is np.einsum and len(types) == 1 and out is None:
-        with contextlib.suppress(Exception):  # NumPy refuses to add these types
-            if not call(small, {}).flags.owndata:
-                return NotImplemented  # a view adds nothing
+    call = _FunctionCall(function, given, types)
+    if function is np.einsum and len(types) == 1 and out is None and call.is_view():
+        return NotImplemented  # a view adds nothing
     try:
-        harmless = {k: v for k, v in _WITHOUT_MEANING.items() if k in given}
-        example = call(one, harmless)
-        if out is not None:
-            call(one, {**harmless, "out": np.empty(np.shape(example), out.dtype)})
+        example = call.example(out)
     except Exception:
         return NotImplemented  # NumPy refuses it in its own words
     kinds = [wide(t) for t in _types(example)]
-    if function in _PRODUCTS and not any(kinds) and not (whole and any(map(_is_short_integer, types))):
+    if function in _PRODUCTS and not any(kinds) and not (call.is_whole() and any(map(_is_short_integer, types))):
         return NotImplemented  # NumPy adds in the type of the result
     if function in _BY_DTYPE:
-        result = call(_read_if_small, {"dtype": kinds[0] or np.asarray(example).dtype})
+        result = call.of(_read_if_small, {"dtype": kinds[0] or np.asarray(example).dtype})
     else:
-        result = call(copy, {} if dtype is None else {"dtype": wide(dtype) or dtype})
+        in_doubles = not call.is_whole() or (function in _OF_TWO and out is None and _are_exact_in_doubles(types))
+        copied = partial(call.copied, in_doubles=in_doubles)
+        result = call.of(copied, {} if dtype is None else {"dtype": wide(dtype) or dtype})
     return delivered(result, example, out)
+
+
+def _may_add_wide(function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Whether a function may add values of short types: that is sooner seen than which argument is which."""
+    if function not in _BY_DTYPE and function not in _BY_COPY and function not in _PRODUCTS:
+        return False
+    if not any(map(_may_be_wide, args)) and not any(map(_may_be_wide, kwargs.values())):
+        return False
+    return function not in _BY_DTYPE or not _is_other_type(kwargs.get("dtype"))  # else NumPy adds in that type
+
+
+class _FunctionCall(NamedTuple):
+    """A call of one of NumPy's functions that adds.
+
+    Attributes
+    ----------
+    function : callable
+    given : dict
+        Its arguments by name, without `out`.
+    types : list of numpy.dtype
+        Types of the arrays whose values it takes.
+    """
+
+    function: Function
+    given: dict[str, Any]
+    types: list[np.dtype[Any]]
+
+    def of(self, change: Callable[[Any], Any], more: dict[str, Any]) -> Any:
+        """The function's result for changed arrays and more arguments."""
+        changed = {k: v if k in _PLACES else with_each(v, change, _ARRAYS) for k, v in self.given.items()}
+        return _called(self.function, {**changed, **more})
+
+    def is_whole(self) -> bool:
+        """Whether integers alone are added."""
+        return _are_integers(self.types)
+
+    def example(self, out: Any) -> Any:
+        """The function's result for arrays of one element: it has the right types. What NumPy refuses, it refuses."""
+        harmless = {k: v for k, v in _WITHOUT_MEANING.items() if k in self.given}
+        found = self.of(self._one, harmless)
+        if out is not None:
+            self.of(self._one, {**harmless, "out": np.empty(np.shape(found), out.dtype)})
+        return found
+
+    def is_view(self) -> bool:
+        """Whether the function gives a view of its only array."""
+        with contextlib.suppress(Exception):  # NumPy refuses to add these types
+            return not self.of(_small, {}).flags.owndata
+        return False
+
+    def copied(self, x: Any, *, in_doubles: bool) -> Any:
+        """An array of a short type as a wide copy; others as they are."""
+        if wide(x.dtype) is None:
+            return x
+        values = x._values() if isinstance(x, ArrayBase) else x
+        return values.astype(_DOUBLE if in_doubles else self._in_64_bits(x.dtype))
+
+    def _one(self, x: Any) -> Array:
+        return np.ones((1,) * x.ndim, self._in_64_bits(x.dtype) if self.is_whole() else x.dtype)
+
+    def _in_64_bits(self, dtype: np.dtype[Any]) -> np.dtype[Any]:
+        return _common(self.types) if self.function in _PRODUCTS and _is_short_integer(dtype) else summed_as(dtype)
+
+
+def _small(x: Any) -> Array:
+    """Zeros of the same type, two along each axis at most."""
+    return np.zeros([min(n, 2) for n in x.shape], x.dtype)
 
 
 def _with_arrays(given: dict[str, Any]) -> dict[str, Any]:
@@ -359,33 +398,41 @@ _ADDING = {np.add, np.subtract, np.multiply, np.divide, np.hypot, np.logaddexp, 
 _MATRIX_PRODUCTS = {f for f in (getattr(np, n, None) for n in ("matmul", "vecdot", "matvec", "vecmat")) if f}
 
 
-def of_ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def of_ufunc(call: UfuncCall) -> Any:
     """The result of a ufunc's method, summed in a wide type; NotImplemented if NumPy itself must be called."""
-    if method == "__call__" and ufunc in _MATRIX_PRODUCTS:
-        return _product(ufunc, inputs, kwargs)
-    if method not in ("reduce", "accumulate", "reduceat") or ufunc not in _ADDING:
+    if call.method == "__call__" and call.ufunc in _MATRIX_PRODUCTS:
+        return _product(call.ufunc, call.inputs, call.kwargs)
+    if call.method not in ("reduce", "accumulate", "reduceat") or call.ufunc not in _ADDING:
         return NotImplemented
-    array, dtype = inputs[0], _dtype(kwargs.get("dtype"))
+    array, dtype = call.inputs[0], _dtype(call.kwargs.get("dtype"))
     if not isinstance(array, ArrayBase) or not (wide(array.dtype) or (dtype is not None and wide(dtype))):
         return NotImplemented
     if dtype is not None and wide(dtype) is None:
         return NotImplemented
-    asked = summed_as(array.dtype) if ufunc in (np.add, np.multiply) else array.dtype
-    options = {k: v for k, v in kwargs.items() if k != "out"}
-    (out,) = kwargs.get("out") or (None,)
-    apply = getattr(ufunc, method)
+    asked = summed_as(array.dtype) if call.ufunc in (np.add, np.multiply) else array.dtype
+    (out,) = call.outs or (None,)
     try:
-        one, rest = np.ones((1,) * array.ndim, asked), ((np.array([0]),) if method == "reduceat" else ())
-        plain = {k: v for k, v in options.items() if k not in ("where", "initial")}
-        example = apply(one, *rest, **plain)
-        if out is not None:
-            apply(one, *rest, out=np.empty(np.shape(example), out.dtype), **plain)
+        example = _ufunc_example(call, asked, out)
     except Exception:
         return NotImplemented  # NumPy refuses it in its own words
     natural = np.asarray(example).dtype
     if wide(natural) is None and asked == array.dtype:
         return NotImplemented
-    return delivered(apply(array, *inputs[1:], **{**options, "dtype": wide(natural) or natural}), example, out)
+    options = {**call.kwargs, "dtype": wide(natural) or natural}
+    options.pop("out", None)
+    return delivered(call.of(call.inputs, options), example, out)
+
+
+def _ufunc_example(call: UfuncCall, asked: np.dtype[Any], out: Any) -> Any:
+    """A method's result for an array of one element: it has the right type. What NumPy refuses, it refuses."""
+    one: list[Any] = [np.ones((1,) * call.inputs[0].ndim, asked)]
+    if call.method == "reduceat":
+        one.append(np.array([0]))
+    plain = {name: value for name, value in call.kwargs.items() if name not in ("out", "where", "initial")}
+    found = call.of(one, plain)
+    if out is not None:
+        call.of(one, {**plain, "out": np.empty(np.shape(found), out.dtype)})
+    return found
 
 
 def _product(ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

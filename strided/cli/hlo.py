@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -14,6 +15,7 @@ from strided.escape import visible
 from strided.wording import counted, times_text
 
 if TYPE_CHECKING:
+    from strided.dumps.hlo.largest import Value
     from strided.dumps.hlo.module import Module
 
 
@@ -46,7 +48,6 @@ def hlo(
     after optimizations; of one with several programs, their names. - is standard input.
     """
     from strided.dumps.hlo.instruction import memory_spaces
-    from strided.dumps.hlo.module import LONGEST_SHAPE, counts_in_words
     from strided.memory.memory_report import space_number
 
     number = None if space is None else space_number(space)
@@ -64,29 +65,40 @@ def hlo(
     values = inspect.largest(found, by_padding=by_padding)
     if number is not None:  # of a tuple, the parts in this memory space alone
         values = [value for value in values if number in memory_spaces(value.shape)]
-    if as_json:
-        report = {
-            "module": module.name,
-            "entry": module.entry.name,
-            "parameters": [{"name": p.name, "shape": str(p.shape)} for p in module.parameters],
-            "result": str(module.entry.root.shape),
-            "values": [
-                {"name": v.name, "opcode": v.opcode, "shape": str(v.shape), "bytes": v.byte_size}
-                | {"unpadded_bytes": v.unpadded_byte_size}
-                for v in values[:top]
-            ],
-        }
-        click.echo(json.dumps(report, indent=2))
-        return
-    click.echo(f"{visible(module.name)}: {', '.join(counts_in_words(module))}")
+    click.echo(json.dumps(_as_dict(module, values[:top]), indent=2) if as_json else _as_text(module, values, top))
+
+
+def _as_dict(module: Module, values: Sequence[Value]) -> dict[str, Any]:
+    return {
+        "module": module.name,
+        "entry": module.entry.name,
+        "parameters": [{"name": p.name, "shape": str(p.shape)} for p in module.parameters],
+        "result": str(module.entry.root.shape),
+        "values": [
+            {"name": v.name, "opcode": v.opcode, "shape": str(v.shape), "bytes": v.byte_size}
+            | {"unpadded_bytes": v.unpadded_byte_size}
+            for v in values
+        ],
+    }
+
+
+def _as_text(module: Module, values: Sequence[Value], top: int) -> str:
+    from strided.dumps.hlo.module import LONGEST_SHAPE, counts_in_words
+
     result = visible(str(module.entry.root.shape), LONGEST_SHAPE)
     parameters = counted(len(module.parameters), "parameter")
-    click.echo(fitted(f"entry {visible(module.entry.name)}: {parameters}, result {result}"))
-    click.echo(f"\n{'bytes':>15} {'unpadded':>15} {'times':>6}  {min(top, len(values))} of {len(values):,} values")
-    for v in values[:top]:
-        click.echo(
-            f"{v.byte_size:>15,} {v.unpadded_byte_size:>15,} {times_text(v.growth):>6}  {visible(v.name)}  {v.shape}"
-        )
+    rows = (
+        f"{v.byte_size:>15,} {v.unpadded_byte_size:>15,} {times_text(v.growth):>6}  {visible(v.name)}  {v.shape}"
+        for v in values[:top]
+    )
+    return "\n".join(
+        [
+            f"{visible(module.name)}: {', '.join(counts_in_words(module))}",
+            fitted(f"entry {visible(module.entry.name)}: {parameters}, result {result}"),
+            f"\n{'bytes':>15} {'unpadded':>15} {'times':>6}  {min(top, len(values))} of {len(values):,} values",
+            *rows,
+        ]
+    )
 
 
 def _insides_of_fusions(module: Module) -> set[str]:

@@ -8,6 +8,7 @@ whose size agrees are answers.
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import lru_cache
 
@@ -73,22 +74,27 @@ def _candidates(shape: Shape, generations: tuple[str, ...], sizes: range) -> dic
         except StridedError:
             continue
         found[shape.with_layout(default)] = None
-        if shape.rank >= 2 and 0 not in shape.dimensions:
-            bits = default.element_size_in_bits or element_type(shape.element_type).storage_bits
-            for minor, second in itertools.permutations(reversed(range(shape.rank)), 2):
-                columns, rows = (shape.dimensions[d] for d in (minor, second))
-                tiles = _tiles(shape.element_type, rows, generation)
-                # Most do not fit, and a shape takes fifty times as long to make as this.
-                padded = rounded_up(rows, tiles[0][0]) * rounded_up(columns, tiles[0][1])
-                elements = shape.size // (columns * rows) * padded
-                if -(-elements * bits // 8) not in sizes:
-                    continue
-                rest = (d for d in reversed(range(shape.rank)) if d not in (minor, second))
-                found[shape.with_layout(replace(default, minor_to_major=(minor, second, *rest), tiles=tiles))] = None
+        found.update((shape.with_layout(layout), None) for layout in _other_orders(shape, default, generation, sizes))
         # Without tiles any order takes as much: that of XLA for CPU and GPU is row-major.
         untiled = Layout(descending(shape.rank), element_size_in_bits=default.element_size_in_bits)
         found[shape.with_layout(untiled)] = None
     return found
+
+
+def _other_orders(shape: Shape, default: Layout, generation: str, sizes: range) -> Iterator[Layout]:
+    """The layouts with any two dimensions in the compiler's tiles that take such sizes."""
+    if shape.rank < 2 or 0 in shape.dimensions:
+        return
+    bits = default.element_size_in_bits or element_type(shape.element_type).storage_bits
+    for minor, second in itertools.permutations(reversed(range(shape.rank)), 2):
+        columns, rows = (shape.dimensions[d] for d in (minor, second))
+        tiles = _tiles(shape.element_type, rows, generation)
+        # Most do not fit, and a shape takes fifty times as long to make as this.
+        padded = rounded_up(rows, tiles[0][0]) * rounded_up(columns, tiles[0][1])
+        elements = shape.size // (columns * rows) * padded
+        if -(-elements * bits // 8) in sizes:
+            rest = (d for d in reversed(range(shape.rank)) if d not in (minor, second))
+            yield replace(default, minor_to_major=(minor, second, *rest), tiles=tiles)
 
 
 @lru_cache(maxsize=4096)

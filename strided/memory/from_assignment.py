@@ -63,40 +63,51 @@ def report_from_assignment(
     total = sum(one.size for one in own)
     apart = sum(one.size for one in own if one.is_thread_local)
     instructions = {i.name: i for i in reversed(module.instructions)} if module is not None else {}
+    usage: list[int] = []
+    peak, place = total - apart, None
+    if clock is not None:
+        usage = _usage([slot for slot in held if not slot.allocation.is_thread_local], len(clock.schedule))
+        peak, place = peak_of(usage)
+    buffers = tuple(_buffer(slot, place, clock, instructions) for slot in held)
     notes = [_about_total(assignment, is_whole=is_whole or assignment.is_complete)]
     if apart:
         notes.append(f"{apart:,} bytes of the total are thread-local: the program does not hold them")
-    usage: list[int] = []
-    if clock is None:
-        peak, peak_at, place = total - apart, None, None
-        notes.append("nothing tells live ranges: the peak is at most the total; the module beside it tells them")
-        bounds = {"peak_bytes", "padding_bytes"}
-    else:
-        usage = _usage([slot for slot in held if not slot.allocation.is_thread_local], len(clock.schedule))
-        peak, place = peak_of(usage)
-        peak_at = None if place is None else clock.schedule[place]
-        notes.append(f"live ranges and the peak come from {clock.origin}")
-        bounds = {"peak_bytes"} if clock.is_bound else set()
-    buffers = tuple(_buffer(slot, place, clock, instructions) for slot in held)
-    if clock is None:
-        slots = zip(held, buffers, strict=True)
-        padding = most_padding(Slot(s.allocation.index, s.offset, b.bytes, b.wasted_bytes) for s, b in slots)
-    else:
-        padding = sum(b.wasted_bytes for b in buffers)
+    notes.append(_about_live_ranges(clock))
     return MemoryReport(
         module=module.name if module is not None else "",
         space=space,
         space_name=name_of_space(space),
         total_bytes=total,
         peak_bytes=peak,
-        peak_at=peak_at,
-        padding_bytes=min(padding, peak),
+        peak_at=None if clock is None or place is None else clock.schedule[place],
+        padding_bytes=min(_padding(held, buffers, clock), peak),
         buffers=buffers,
         schedule=() if clock is None else clock.schedule,
         usage=tuple(usage),
-        bounds=frozenset(bounds),
+        bounds=_bounds(clock),
         notes=tuple(notes),
     )
+
+
+def _padding(held: Sequence[_Held], buffers: Sequence[Buffer], clock: _Clock | None) -> int:
+    """The bytes of padding that are held at the peak; without live ranges the most that fit side by side."""
+    if clock is not None:
+        return sum(b.wasted_bytes for b in buffers)
+    slots = zip(held, buffers, strict=True)
+    return most_padding(Slot(s.allocation.index, s.offset, b.bytes, b.wasted_bytes) for s, b in slots)
+
+
+def _bounds(clock: _Clock | None) -> frozenset[str]:
+    """The figures of the report that are bounds."""
+    if clock is None:
+        return frozenset({"peak_bytes", "padding_bytes"})
+    return frozenset({"peak_bytes"} if clock.is_bound else ())
+
+
+def _about_live_ranges(clock: _Clock | None) -> str:
+    if clock is None:
+        return "nothing tells live ranges: the peak is at most the total; the module beside it tells them"
+    return f"live ranges and the peak come from {clock.origin}"
 
 
 def _about_total(assignment: BufferAssignment, *, is_whole: bool) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -60,37 +59,42 @@ def report_from_text(
             return report
     if own.total is None and not own.rows and not (found.has_tables and found.has_rows):
         raise DumpError(f"the text says nothing about memory space {space}", path=path)
-    stated = _stated(module, space)
+    return _with_rows_of(found, own, generation, module, notes)
+
+
+def _with_rows_of(
+    found: UsageText, own: Space, generation: str | None, module: Module | None, notes: Sequence[str]
+) -> MemoryReport:
+    """The report of the rows of a text, one buffer each."""
+    stated = _stated(module, own.number)
     rows = own.rows[:_MOST_ROWS]
     buffers = [_buffer(row, generation, stated, own.is_padded) for row in rows]
     total = own.total.bytes if own.total else sum(b.bytes for b in buffers)
-    # What no shape explains may be padding, every byte of it.
-    most = [b.padding_bytes if b.is_explained else b.bytes for b in buffers]
-    slots = [Slot(row.table, row.offset, b.bytes, n) for row, b, n in zip(rows, buffers, most, strict=True)]
+    slots = [_slot(row, b) for row, b in zip(rows, buffers, strict=True)]
     unlisted = max(0, total - covered(slots))
     data = own.temporaries[1].least if own.temporaries else 0
-    notes += [*_of_totals(own), *_of_rows(found, own), *_of_others(found, own)]
-    notes += _of_buffers(found, own, buffers)
-    if own.rows and unlisted > total / 100:
-        padding = ": any of it may be padding" if own.is_padded and own.temporaries is None else ""
-        notes.append(f"{size_text(unlisted)} of the total are in no buffer that is listed{padding}")
-    bounds = {"peak_bytes", "padding_bytes"} | (set() if own.total else {"total_bytes"})
+    padding = min(most_padding(slots) + unlisted * own.is_padded, total - min(data, total))
+    told = [*_of_totals(own), *_of_rows(found, own), *_of_others(found, own), *_of_buffers(found, own, buffers)]
     return MemoryReport(
         module=found.module or (module.name if module else ""),
-        space=space,
+        space=own.number,
         space_name=own.name,
         total_bytes=total,
         peak_bytes=total,
-        padding_bytes=min(most_padding(slots) + unlisted * own.is_padded, total - min(data, total))
-        if own.rows
-        else total,
+        padding_bytes=padding if own.rows else total,
         capacity=None if own.capacity is None else own.capacity.bytes,
         excess=own.excess_of(total),
         buffers=tuple(buffers),
-        bounds=frozenset(bounds),
+        bounds=frozenset({"peak_bytes", "padding_bytes"} | (set() if own.total else {"total_bytes"})),
         rounded=_rounded(own),
-        notes=tuple(notes),
+        notes=(*notes, *told, *_of_unlisted(own, unlisted, total)),
     )
+
+
+def _slot(row: Row, buffer: Buffer) -> Slot:
+    # What no shape explains may be padding, every byte of it.
+    padding = buffer.padding_bytes if buffer.is_explained else buffer.bytes
+    return Slot(row.table, row.offset, buffer.bytes, padding)
 
 
 def _with_values_of(
@@ -182,6 +186,13 @@ def _of_buffers(found: UsageText, own: Space, buffers: Sequence[Buffer]) -> Iter
         yield "the text holds more reports; this is the first"
 
 
+def _of_unlisted(own: Space, unlisted: int, total: int) -> Iterator[str]:
+    """What is to be known of bytes that no row takes."""
+    if own.rows and unlisted > total / 100:
+        padding = ": any of it may be padding" if own.is_padded and own.temporaries is None else ""
+        yield f"{size_text(unlisted)} of the total are in no buffer that is listed{padding}"
+
+
 def _stated(module: Module | None, space: int) -> Mapping[str, list[_Stated]]:
     """The values of a module in one memory space by their shapes without layouts; the inside of a fusion makes none."""
     found: dict[str, list[_Stated]] = defaultdict(list)
@@ -198,36 +209,21 @@ def _stated(module: Module | None, space: int) -> Mapping[str, list[_Stated]]:
 
 
 def _buffer(row: Row, generation: str | None, stated: Mapping[str, list[_Stated]], is_padded: bool) -> Buffer:
-    fits: dict[Shape | TupleShape, None] = {}
-    makers: list[Instruction] = []
-    texts = dict.fromkeys(row.shapes)
-    for text in texts:
-        for one in stated.get(text, ()):
-            if row.size.least <= one.shape.byte_size <= row.size.most:
-                fits[one.shape] = None
-                makers.append(one.instruction)
-    explained = [explanations(text, row.size, generation) for text in itertools.islice(texts, _MOST_SHAPES)]
-    if not fits:
-        # The first explanation of each is the compiler's default, where that fits. Larger values come first.
-        explained.sort(key=lambda those: -max((unpadded_bytes_of(one) for one in those), default=0))
-        fits = dict.fromkeys(one for those in explained for one in those)
-        # A scalar may lie in a slot of any size, but tells nothing of one that an array takes.
-        taking = [one for one in fits if not _is_small_scalar(one, row.size)]
-        fits = dict.fromkeys(taking) or fits
+    texts = tuple(dict.fromkeys(row.shapes))
+    named = [
+        one for text in texts for one in stated.get(text, ()) if row.size.least <= one.shape.byte_size <= row.size.most
+    ]
+    fits = tuple(dict.fromkeys(one.shape for one in named)) or _explaining(texts, row.size, generation)
     sizes = [one.byte_size for one in fits if isinstance(one, Shape)]
     sizes = list(dict.fromkeys(n for n in sizes if row.size.least <= n <= row.size.most))
     size = sizes[0] if row.size.is_rounded and sizes else row.size.bytes
-    shapes = tuple(fits) or tuple(shape for text in texts if (shape := _parsed(text)) is not None)[:1]
-    unpadded = unpadded_bytes_of(next(iter(fits))) if fits else None
-    if row.unpadded is not None and (unpadded is None or not row.unpadded.least <= unpadded <= row.unpadded.most):
-        unpadded = row.unpadded.bytes
-    if unpadded is None:
-        table = None if size % 32 == 0 else size  # what a TPU rounds tables up to
-        known = [unpadded_bytes_of(shape, table) for text in texts if (shape := _parsed(text)) is not None]
-        unpadded = max(known, default=size)
+    parsed = () if fits else tuple(shape for text in texts if (shape := _parsed(text)) is not None)
+    unpadded = _unpadded(row, fits, parsed, size)
     if row.size.is_rounded and not sizes:
         size = max(size, min(unpadded, row.size.most))
+    makers = [one.instruction for one in named]
     parameters = [i for i in makers if i.opcode == "parameter" and i.computation.is_entry]
+    shapes = fits or parsed[:1]
     return Buffer(
         name=row.name or f"table {row.table}, offset {row.offset}",
         kind=row.kind or ("argument" if parameters and len(parameters) == len(makers) else ""),
@@ -239,6 +235,28 @@ def _buffer(row: Row, generation: str | None, stated: Mapping[str, list[_Stated]
         is_explained=bool(shapes) or row.unpadded is not None or not is_padded,
         source=row.source or _joined(parameters or makers),
     )
+
+
+def _explaining(texts: Sequence[str], size: Size, generation: str | None) -> tuple[Shape | TupleShape, ...]:
+    """The shapes with layouts that explain a size; those of the largest values come first."""
+    # The first explanation of each text is the compiler's default, where that fits.
+    explained = [explanations(text, size, generation) for text in texts[:_MOST_SHAPES]]
+    explained.sort(key=lambda those: -max((unpadded_bytes_of(one) for one in those), default=0))
+    fits = tuple(dict.fromkeys(one for those in explained for one in those))
+    # A scalar may lie in a slot of any size, but tells nothing of one that an array takes.
+    return tuple(one for one in fits if not _is_small_scalar(one, size)) or fits
+
+
+def _unpadded(row: Row, fits: Sequence[Shape | TupleShape], parsed: Sequence[Shape | TupleShape], size: int) -> int:
+    """The bytes of a row without padding: of the first shape that fits it, as the text says, or of what it may hold."""
+    said = row.unpadded
+    unpadded = unpadded_bytes_of(fits[0]) if fits else None
+    if said is not None and (unpadded is None or not said.least <= unpadded <= said.most):
+        return said.bytes
+    if unpadded is not None:
+        return unpadded
+    table = None if size % 32 == 0 else size  # what a TPU rounds tables up to
+    return max((unpadded_bytes_of(shape, table) for shape in parsed), default=size)
 
 
 def _is_small_scalar(shape: Shape | TupleShape, size: Size) -> bool:

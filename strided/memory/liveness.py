@@ -77,16 +77,9 @@ class Liveness:
         self._leader = list(range(len(self._members)))
         #: Values that have the memory of one of the program's arguments.
         self._arguments = {n for n, (call, i) in enumerate(self._runs) if i.opcode == "parameter" and not call}
-        for run in self._order:
-            opcode = run[1].opcode
-            if opcode in _JOINING or opcode.endswith(("-start", "-update", "-done")):
-                operands = [(run[0], operand) for operand in run[1].operands]
-                self._join_operands(run, operands)
-                self._join_inside(run, operands)
-        root, parameters = (0, module.entry.root), module.parameters
-        for alias in module.aliases:
-            for parameter in parameters[alias.parameter_number : alias.parameter_number + 1]:
-                self._join(self._at(root, alias.output_index), self._at((0, parameter), alias.parameter_index))
+        root = (0, module.entry.root)
+        self._join_runs()
+        self._join_aliases(module, root)
         self._classes: dict[int, list[int]] = {}
         for number in range(len(self._members)):
             self._classes.setdefault(self._find(number), []).append(number)
@@ -137,6 +130,21 @@ class Liveness:
             leader[number] = leader[leader[number]]
             number = leader[number]
         return number
+
+    def _join_runs(self) -> None:
+        for run in self._order:
+            opcode = run[1].opcode
+            if opcode in _JOINING or opcode.endswith(("-start", "-update", "-done")):
+                operands = [(run[0], operand) for operand in run[1].operands]
+                self._join_operands(run, operands)
+                self._join_inside(run, operands)
+
+    def _join_aliases(self, module: Module, root: Run) -> None:
+        """Join the program's results with the arguments whose memory they have."""
+        parameters = module.parameters
+        for alias in module.aliases:
+            for parameter in parameters[alias.parameter_number : alias.parameter_number + 1]:
+                self._join(self._at(root, alias.output_index), self._at((0, parameter), alias.parameter_index))
 
     def _join(self, a: int | None, b: int | None) -> None:
         if a is None or b is None:

@@ -132,6 +132,7 @@ def test_the_other_arguments(name: str) -> None:
         if "ddof" in known:
             options += [{"ddof": 1}, {"ddof": 9}, {"ddof": 200}, {"ddof": 0.5}, {"correction": 1}, {"ddof": "a"}]
             options += [{"ddof": 1, "where": mask}, {"ddof": 1, "correction": 1}, {"ddof": 3, "where": mask}]
+            options += [{"ddof": 0, "correction": 1}]
         for more in options:
             if compared(name, a, x, axis=axis, **more) and "out" in more:
                 theirs, mine = more["out"]

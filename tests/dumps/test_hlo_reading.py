@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import strided as sd
-from strided.dumps.hlo import Module, computation_text, read_hlo
+from strided.dumps.hlo import Module, module_builder, read_hlo
 from strided.dumps.hlo.names import NameUniquer
 from tests.hlo_samples import entry_of, module_text
 
@@ -273,6 +273,14 @@ def test_nested_operands_are_named_once_where_a_computation_is_read_twice() -> N
 def test_what_is_defined_twice_is_refused(text: str, words: str) -> None:
     with pytest.raises(sd.DumpError, match=words):
         read_hlo(text)
+
+
+def test_a_second_name_is_refused_also_behind_one_that_is_read_twice_with_a_body() -> None:
+    body = "ROOT r = f32[] call(a), to_apply={ ROOT y = f32[] parameter(0) }"
+    twice = f'c {{\n  a = f32[] parameter(0)\n  {body}\n}}\n, execution_thread="t"\n'
+    named = "_ {\n  ROOT x = f32[] iota()\n}\n"
+    with pytest.raises(sd.DumpError, match=r"line 9.*a second computation '_'"):
+        read_hlo(f"{named}{twice}{named}")
 
 
 @pytest.mark.parametrize(
@@ -701,7 +709,7 @@ def test_cut_computations_look_at_their_own_lines_only(monkeypatch: pytest.Monke
             asked += 1
             return self._line
 
-    monkeypatch.setattr(computation_text, "Unparsed", Counted)
+    monkeypatch.setattr(module_builder, "Unparsed", Counted)
     cut = "".join(f"c{k} {{\n  a = f32[] add(b,\n  ROOT x = f32[] parameter(0)\n}}\n" for k in range(100))
     with pytest.warns(sd.DumpWarning):
         module = read_hlo(cut + "ENTRY e {\n  ROOT a = f32[] parameter(0)\n}\n")

@@ -198,29 +198,37 @@ def by_reference(
     count = reference.values.size
     what = f"all {count:,} values" if reference.index is None else f"all {count:,} values of the part"
     if len(groups) == 1:
-        first = groups[0][0]
-        if first.missing_bytes:
+        if groups[0][0].missing_bytes:
             return _named(groups, f"like: {what} that the buffer has are equal", "likely")
         return _named(groups, f"like: {what} are equal", "certain")
     if groups:
         # What is at hand does not tell them apart, but the rest of the values may.
         none = Evidence("type", 0.0, "")
         judged = judge(source, [(r, none) for g in groups for r in g])
-        result = verdict.decide(judged, known, limit)
         sentence = f"like: {what} are equal, as they are for {len(groups) - 1} other candidates"
-        candidates = tuple(replace(c, evidence=(sentence, *c.evidence)) for c in result.candidates)
-        return Identification(candidates, result.verdict, result.notes)
+        return _with_evidence(verdict.decide(judged, known, limit), sentence)
+    return _closest(source, known, shares, reference, limit)
+
+
+def _with_evidence(result: Identification, sentence: str) -> Identification:
+    """A verdict whose candidates all have one sentence more, the first."""
+    candidates = tuple(replace(c, evidence=(sentence, *c.evidence)) for c in result.candidates)
+    return Identification(candidates, result.verdict, result.notes)
+
+
+def _closest(
+    source: Source, known: Known, shares: Sequence[tuple[Reading, float]], reference: Reference, limit: int
+) -> Identification:
+    """The verdict where no reading gives all values: the one that gives nearly all, if the others are far behind."""
     close = [(r, share) for r, share in shares if share >= _MOST_EQUAL]
     if close and (len(shares) == len(close) or shares[0][1] - shares[len(close)][1] > (1 - shares[0][1])):
-        groups = _by_value(source, [r for r, share in close if share == close[0][1]], reference, known)
+        most = close[0][1]
+        groups = _by_value(source, [r for r, share in close if share == most], reference, known)
         if len(groups) == 1:
-            return _named(
-                groups, f"like: {close[0][1]:.2%} of the values that were looked at are equal", "likely", close[0][1]
-            )
+            return _named(groups, f"like: {most:.2%} of the values that were looked at are equal", "likely", most)
     candidates = tuple(
         verdict.candidate(r, share, (f"like: {share:.1%} of the values that were looked at are equal",))
-        for r, share in shares[:limit]
-        if share >= _MOST_EQUAL
+        for r, share in close[:limit]
     )
     return Identification(candidates, "none", (_where(source, [r for r, _ in shares], reference),))
 

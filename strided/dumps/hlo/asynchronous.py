@@ -14,9 +14,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from strided.dumps.hlo.attribute_writers import MAIN_THREAD
 from strided.dumps.hlo.attributes import CALLEE_NAMES, LAST
 from strided.dumps.hlo.computation import Computation, has_one_operation
-from strided.dumps.hlo.computation_text import are_alike
 from strided.dumps.hlo.instruction import Instruction
 from strided.dumps.hlo.lexer import inside, split_list
+from strided.dumps.hlo.module_builder import are_alike
 from strided.dumps.hlo.quoting import unescape
 from strided.dumps.hlo.text_instruction import TextInstruction
 from strided.errors import DumpError
@@ -38,36 +38,48 @@ def unfold(computations: Sequence[Computation], tell: Callable[[int, str], None]
         for instruction in computation.instructions
         if isinstance(instruction, TextInstruction)
     )
-    folded: dict[Computation, None] = {}
-    shortened: list[tuple[TextInstruction, Mapping[str, str], Instruction]] = []
+    shortened: list[tuple[TextInstruction, Mapping[str, str], Computation]] = []
     reached = set[Computation]()
     for computation in computations:
         bodies: dict[str, Computation] = {}
-        for instruction in computation.instructions:
-            assert isinstance(instruction, TextInstruction)
-            is_part = instruction.opcode in _PARTS
-            if not is_part and _THREAD not in instruction.text:
-                continue
+        for instruction in _asynchronous(computation):
             attributes = instruction.written_attributes
             if _THREAD in attributes:
                 _spread_thread(unescape(attributes[_THREAD]), instruction, by_name, reached)
-            if shows_bodies or not is_part:
+            if shows_bodies or instruction.opcode not in _PARTS:
                 continue
-            if instruction.opcode == "async-start":
-                body = by_name.get(attributes.get("calls", "").removeprefix("%"))
-            else:  # it goes on with what its first operand started
-                body = bodies.get(next(iter(instruction.written_operands), ""))
-            if body is not None and has_one_operation(body):
+            if (body := _body_of(instruction, attributes, by_name, bodies)) is not None:
                 bodies[instruction.name] = body
-                folded[body] = None
                 if problem := _problem(instruction, attributes, body):
                     tell(instruction.line - 1, f"{problem} the computation {body.name!r}")
-                shortened.append((instruction, attributes, body.root))
+                shortened.append((instruction, attributes, body))
             elif instruction.opcode != "async-start" and attributes.pop("calls", None) is not None:
                 instruction.rewrite(instruction.opcode, attributes)
-    for each in shortened:  # only now: the opcodes tell above what is asynchronous
-        _shorten(*each)
-    return list(folded)
+    for part, written, body in shortened:  # only now: the opcodes tell above what is asynchronous
+        _shorten(part, written, body.root)
+    return list(dict.fromkeys(body for *_, body in shortened))
+
+
+def _asynchronous(computation: Computation) -> Iterator[TextInstruction]:
+    """The instructions of a computation that are parts of asynchronous operations, or name a thread for one."""
+    for instruction in computation.instructions:
+        assert isinstance(instruction, TextInstruction)
+        if instruction.opcode in _PARTS or _THREAD in instruction.text:
+            yield instruction
+
+
+def _body_of(
+    part: TextInstruction,
+    attributes: Mapping[str, str],
+    by_name: Mapping[str, Computation],
+    bodies: Mapping[str, Computation],
+) -> Computation | None:
+    """The body of an asynchronous operation, if it is one instruction; `bodies` are those of the parts before it."""
+    if part.opcode == "async-start":
+        body = by_name.get(attributes.get("calls", "").removeprefix("%"))
+    else:  # it goes on with what its first operand started
+        body = bodies.get(next(iter(part.written_operands), ""))
+    return body if body is not None and has_one_operation(body) else None
 
 
 def _problem(instruction: TextInstruction, attributes: Mapping[str, str], body: Computation) -> str | None:

@@ -133,19 +133,21 @@ class _ModuleReader:
         if not found:
             raise DumpError(f"HloComputationProto: the computation {name!r} holds no instruction", position=outer.at)
         self.context.instructions.update((instruction.id, instruction) for instruction in found)
-        ids = [instruction.id for instruction in found]
-        found[len(ids) - 1 - ids[::-1].index(root) if root in ids else -1].is_root = True
+        next((i for i in reversed(found) if i.id == root), found[-1]).is_root = True
         calls = [(i.id, i.called_computation_ids) for i in found if i.called_computation_ids]
-        order = self.schedule.get(id)
-        if order is not None and sorted(order) == sorted(ids):
-            by_id = dict(zip(ids, found, strict=True))
-            found = [by_id[number] for number in order]
-        computation = ProtoComputation(name, tuple(found))
+        computation = ProtoComputation(name, tuple(self._scheduled(id, found)))
         computation.id, computation.execution_thread = id, "" if thread == MAIN_THREAD else thread
         computation.backend_config = str(config, "utf-8", "backslashreplace") if config else None
         self.computations.append(computation)
         self.calls[computation] = [ids for _, ids in sorted(calls)]
         self.context.computations[id] = computation
+
+    def _scheduled(self, id: int, found: list[ProtoInstruction]) -> list[ProtoInstruction]:
+        """The instructions of a computation in the order of its schedule, if that has them all."""
+        order, by_id = self.schedule.get(id), {instruction.id: instruction for instruction in found}
+        if order is None or sorted(order) != sorted(instruction.id for instruction in found):
+            return found
+        return [by_id[number] for number in order]
 
     def module(self) -> ProtoModule:
         hidden = {i.async_body for i in self.context.instructions.values() if i.async_body is not None}

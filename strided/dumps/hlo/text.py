@@ -19,11 +19,12 @@ import re
 
 from strided.dumps.hlo.asynchronous import unfold
 from strided.dumps.hlo.computation import Computation
-from strided.dumps.hlo.computation_text import BODY, ComputationReader, RepeatedNameError, are_alike
+from strided.dumps.hlo.computation_text import ComputationReader
 from strided.dumps.hlo.header import TABLES
 from strided.dumps.hlo.lexer import BLANKS, read_attributes, single_end, skip_space, trimmed
 from strided.dumps.hlo.mlir import refuse_mlir, refuse_mlir_module
 from strided.dumps.hlo.module import Module
+from strided.dumps.hlo.module_builder import BODY, ModuleBuilder, RepeatedNameError, are_alike
 from strided.dumps.hlo.names import rename
 from strided.dumps.hlo.operands import with_parameters
 from strided.dumps.hlo.statements import STATEMENT_START, LineGroups, indent_of, opening_of
@@ -121,7 +122,8 @@ class _ModuleReader:
         self.tables: dict[str, list[str]] = {}
         self.header = TextHeader({}, self.tables)
         self.single: Computation | None = None
-        self.body = ComputationReader(groups, path)
+        self.builder = ModuleBuilder(self.lines, path)
+        self.reader = ComputationReader(groups, self.builder, path)
 
     def read(self) -> int:
         """Read one module; returns the line on which the next one begins, or the number of lines."""
@@ -136,7 +138,7 @@ class _ModuleReader:
             elif heading := _HEADING.match(line):
                 table = heading[1]
                 if table in self.tables:
-                    self.body.leave(position, f"a second table {table}")
+                    self.builder.leave(position, f"a second table {table}")
                 position = self._read_rows(table, position, heading.end())
             elif not word:
                 position += 1
@@ -176,26 +178,26 @@ class _ModuleReader:
         kept = self.tables.setdefault(table, [])
         for number, row in enumerate(rows, len(kept) + 1):
             if not is_row(table, number, row):
-                self.body.leave(position, f"not row {number} of {table}: {row[:60]}")
+                self.builder.leave(position, f"not row {number} of {table}: {row[:60]}")
         kept += rows
 
     def _begins_module(self, word: str) -> bool:
         """Whether a line that is not the first begins another module: a second header, or a line between modules."""
         if word.startswith(_DIVIDER):
-            return self.divided and bool(self.body.computations)
-        return (self.name is not None or bool(self.body.computations)) and _HEADER.match(word) is not None
+            return self.divided and bool(self.builder.computations)
+        return (self.name is not None or bool(self.builder.computations)) and _HEADER.match(word) is not None
 
     def _read_top(self, position: int) -> int:
         """Read a computation, or lines that hold the header or several computations; returns the next line."""
         line = self.lines[position]
         if (opening := opening_of(line)) is not None:
-            return self.body.read_computation(opening, position)
+            return self.reader.read_computation(opening, position)
         text, end, whole = self.groups.gather(position)
         if header := _HEADER.match(text):
             return self._read_header(header, text, position, end, whole)
-        if self.body.read_block(text, position) or not trimmed(text):
+        if self.reader.read_block(text, position) or not trimmed(text):
             return end
-        self.body.leave(position, "neither a computation nor a part of the header")
+        self.builder.leave(position, "neither a computation nor a part of the header")
         return position + 1
 
     def _read_header(self, header: re.Match[str], text: str, position: int, end: int, whole: bool) -> int:
@@ -205,38 +207,38 @@ class _ModuleReader:
         attributes, rest = read_attributes(text, header.end(), single_end, repeated)
         self.header = TextHeader(attributes, self.tables)
         for name in repeated:
-            self.body.leave(position, f"a second {name}")
+            self.builder.leave(position, f"a second {name}")
         for name, text_of_value in self.header.unreadable():
-            self.body.leave(position, f"no value of {name}: {text_of_value[:60]}")
+            self.builder.leave(position, f"no value of {name}: {text_of_value[:60]}")
         if heading := _HEADING.match(text, rest):
             start = text.rfind("\n", 0, heading.start(1)) + 1
             return self.groups.go_on(position + text.count("\n", 0, start), heading.start(1) - start)
         if not whole:
-            self.body.leave(position, "a header whose brackets do not close")
-        elif trimmed(text[rest:]) and not self.body.read_block(text[rest:], position + text.count("\n", 0, rest)):
-            self.body.leave(position, "a header that goes on behind its attributes")
+            self.builder.leave(position, "a header whose brackets do not close")
+        elif trimmed(text[rest:]) and not self.reader.read_block(text[rest:], position + text.count("\n", 0, rest)):
+            self.builder.leave(position, "a header that goes on behind its attributes")
         return end
 
     def module(self) -> Module:
         """What was read as a Module. DumpError if that is none, or the text ends before its entry."""
-        if not self.body.computations or self.body.unread:
+        if not self.builder.computations or self.builder.unread:
             self._read_single()
-        if not self.body.computations:
+        if not self.builder.computations:
             refuse_mlir(self.lines[self.start :], self.path)
             raise self._no_computation()
-        entry = self.body.entry or self.body.computations[-1]
-        if self.body.entry is None and not _fits(self.header, entry):
+        entry = self.builder.entry or self.builder.computations[-1]
+        if self.builder.entry is None and not _fits(self.header, entry):
             words = "no computation is the one that entry_computation_layout tells of: the text ends before its ENTRY"
             raise DumpError(words, path=self.path, line=len(self.lines), column=len(self.lines[-1]) + 1)
-        folded = set(unfold(self.body.computations, self.body.leave) if self.may_fold else ()) - {entry}
-        renamed = rename(sorted(self.body.computations, key=lambda one: one is not self.single))
+        folded = set(unfold(self.builder.computations, self.builder.leave) if self.may_fold else ()) - {entry}
+        renamed = rename(sorted(self.builder.computations, key=lambda one: one is not self.single))
         module = Module(
             f"module_{entry.name}" if self.name is None else self.name,
             self.header,
-            [computation for computation in self.body.computations if computation not in folded],
+            [computation for computation in self.builder.computations if computation not in folded],
             entry,
             renamed=renamed,
-            unread=self.body.unread,
+            unread=self.builder.unread,
             path=self.path,
         )
         for body in folded:
@@ -252,13 +254,13 @@ class _ModuleReader:
 
     def _read_single(self) -> None:
         """Read the text as a single instruction, with parameters for its operands, if it is one."""
-        if self.name is not None or self.body.entry is not None:
+        if self.name is not None or self.builder.entry is not None:
             return
         found = with_parameters("\n".join(self.lines[self.start :]), self.start + 1)
         if found is None:
             return
-        self.body.unread, self.body.computations, self.body.entry = [], [], None
-        self.body.check(found[-1])
-        self.body.read_bodies(found[-1], 0)
+        self.builder.unread, self.builder.computations, self.builder.entry = [], [], None
+        self.builder.check(found[-1])
+        self.reader.read_bodies(found[-1], 0)
         self.name, self.header = BODY, TextHeader({"is_scheduled": "true"}, self.tables)
-        self.single = self.body.keep(BODY, found, signature=f"ENTRY %{BODY}")
+        self.single = self.builder.keep(BODY, found, signature=f"ENTRY %{BODY}")
