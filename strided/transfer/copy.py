@@ -64,11 +64,11 @@ class _Conversion(NamedTuple):
 
 
 _BYTES = ElementFormat(low_first=True, signed=False)
-#: By the identity of both maps, which is quick to hash, and the widths. Bare maps were asked for once and are not
-#: planned yet.
-_remembered = forgettable(
-    BoundedCache[tuple[object, ...], _Conversion | tuple[AddressMap, AddressMap]](_MOST_REMEMBERED)
-)
+#: By the identity of both maps, which is quick to hash, and the widths.
+_remembered = forgettable(BoundedCache[tuple[object, ...], _Conversion](_MOST_REMEMBERED))
+#: The maps of small conversions that were done once, by the same keys. Views that come and go, as rows in a loop, must
+#: not displace what was planned.
+_done_once = forgettable(BoundedCache[tuple[object, ...], tuple[AddressMap, AddressMap]](_MOST_REMEMBERED))
 #: By the identity of steps, which many plans may have in common, and the widths.
 _executions = forgettable(BoundedCache[tuple[object, ...], tuple[tuple[Step, ...], Execution]](_MOST_REMEMBERED))
 
@@ -108,19 +108,19 @@ def _copy(source: Region, destination: Region) -> None:
     key = (id(source.map), id(destination.map), source[2:], destination[2:])
     known = _remembered.get(key)
     try:
-        if isinstance(known, _Conversion):
+        if known is not None:
             # Nothing more comes between a small conversion that was done before and its kernel.
             from_, to, (first, second) = source.buffer, destination.buffer, known.ends
             if known.run is not None and from_.size >= first and to.size >= second:
                 known.run(from_, to)
                 return
-        elif _is_small(source.map, known):
+        elif _is_small(source.map, is_first := _done_once.get(key) is None):
             refuse_misfit(source.map, destination.map, source.bits, destination.bits)
             from_, to, maps = source.buffer, destination.buffer, (source.map, destination.map)
             by_numpy = small_copy(source, destination)
             by_numpy(from_, to)
-            if known is None:
-                _remembered.keep(key, maps)
+            if is_first:
+                _done_once.keep(key, maps)
             elif source.map.size <= limits.current.tiny_elements:
                 _remembered.keep(key, _Conversion(maps, by_numpy, (from_.size, to.size)))
             return
@@ -129,15 +129,15 @@ def _copy(source: Region, destination: Region) -> None:
         _copy_meanwhile(source, destination, missing.name, partial(_copy_by_plan, key, source, destination))
 
 
-def _is_small(map_: AddressMap, known: object) -> bool:
-    """Whether NumPy copies a view sooner than it is planned; `known` is None if this was not asked for before."""
-    small = known is None or not kernels.is_loaded()
+def _is_small(map_: AddressMap, is_first: bool) -> bool:
+    """Whether NumPy copies a view sooner than it is planned, perhaps for this one time."""
+    small = is_first or not kernels.is_loaded()
     return map_.size <= (limits.current.small_elements if small else limits.current.tiny_elements)
 
 
 def _copy_by_plan(key: tuple[object, ...], source: Region, destination: Region) -> None:
     from_, to, known = source.buffer, destination.buffer, _remembered.get(key)
-    if not isinstance(known, _Conversion) or from_.size < known.ends[0] or to.size < known.ends[1]:
+    if known is None or from_.size < known.ends[0] or to.size < known.ends[1]:
         known = _conversion(source, destination)
         _remembered.keep(key, known)
     if known.run is None:
