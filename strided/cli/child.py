@@ -19,8 +19,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
 
-from strided.cli.group import ENDING, end
-from strided.cli.interruption import interruptible
+from strided.cli.interruption import ENDING, end, interruptible
 
 #: After how long a thread is told again.
 _AGAIN_SECONDS = 0.02

@@ -1,4 +1,4 @@
-"""The group of all commands, and signals that end one."""
+"""The group of all commands."""
 
 from __future__ import annotations
 
@@ -6,10 +6,9 @@ import contextlib
 import difflib
 import errno
 import os
-import signal
 import sys
 from collections.abc import Iterable, Iterator
-from typing import Any, NoReturn
+from typing import Any
 
 import click
 
@@ -23,6 +22,7 @@ from strided.cli.explore import explore
 from strided.cli.hlo import hlo
 from strided.cli.identify import identify
 from strided.cli.info import info
+from strided.cli.interruption import exiting_when_ended
 from strided.cli.ls import ls
 from strided.cli.memory import memory
 from strided.cli.padding import padding
@@ -31,18 +31,6 @@ from strided.cli.show import show
 from strided.cli.warmup import warmup
 from strided.files.atomic import naming_in_write_errors
 from strided.wording import did_you_mean
-
-#: Signals that ask a process to end, as far as the system has them.
-ENDING = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP", "SIGQUIT", "SIGBREAK") if hasattr(signal, name))
-
-
-class Ended(KeyboardInterrupt):
-    """The signal of this number asked the process to end; it stops as after Ctrl-C."""
-
-
-def end(number: int, *_: object) -> NoReturn:
-    """Raise `Ended`: what the signals in `ENDING` do."""
-    raise Ended(number)
 
 
 class Help(click.HelpFormatter):
@@ -83,16 +71,14 @@ class Commands(click.Group):
         raise click.UsageError(f"no command is called {args[0]!r}; {meant}")
 
     def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
-        with _writing():  # the help, or the version, which click prints from here
+        with exiting_when_ended(), _writing():  # the help, or the version, which click prints from here
             return super().make_context(*args, **kwargs)
         raise click.exceptions.Exit(0)
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
-            with _writing():
+            with exiting_when_ended(), _writing():
                 super().invoke(ctx)
-        except Ended as ended:
-            sys.exit(128 + ended.args[0])
         except EOFError as error:  # click takes it for the end of what somebody types
             raise click.ClickException(str(error) or "the input ends too early") from error
 

@@ -3,8 +3,31 @@
 from __future__ import annotations
 
 import contextlib
+import signal
 import sys
 from collections.abc import Iterator
+from typing import NoReturn
+
+#: Signals that ask a process to end, as far as the system has them.
+ENDING = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP", "SIGQUIT", "SIGBREAK") if hasattr(signal, name))
+
+
+class Ended(KeyboardInterrupt):
+    """The signal of this number asked the process to end; it stops as after Ctrl-C."""
+
+
+def end(number: int, *_: object) -> NoReturn:
+    """Raise `Ended`: what the signals in `ENDING` do."""
+    raise Ended(number)
+
+
+@contextlib.contextmanager
+def exiting_when_ended() -> Iterator[None]:
+    """Within this, a signal in `ENDING` ends the process with the exit code that tells which."""
+    try:
+        yield
+    except Ended as ended:
+        sys.exit(128 + ended.args[0])
 
 
 @contextlib.contextmanager
@@ -12,6 +35,8 @@ def interruptible() -> Iterator[None]:
     """Around a command: Ctrl-C, or too little memory to report an error, ends it with a line instead of a traceback."""
     try:
         yield
+    except Ended as ended:
+        sys.exit(128 + ended.args[0])
     except KeyboardInterrupt:
         if sys.stderr is not None:
             sys.stderr.write("strided: interrupted\n")

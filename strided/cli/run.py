@@ -12,14 +12,14 @@ import re
 import signal
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NoReturn
 
 import click
 
 from strided.cli.child import end_with, forked
-from strided.cli.group import ENDING, commands, end
-from strided.cli.interruption import too_little_memory
+from strided.cli.group import commands
+from strided.cli.interruption import ENDING, Ended, end, too_little_memory
 from strided.cli.operands import STANDARD
 from strided.cli.options import help_width, width
 from strided.errors import NotationError, StridedError
@@ -47,13 +47,26 @@ def run(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run a command line (by default `sys.argv`) and end the process; KeyboardInterrupt after Ctrl-C."""
     _prepare_streams()
     warnings.showwarning = _warn
-    for number in ENDING:
-        # Signals may be ignored on purpose, as by nohup.
-        if signal.getsignal(number) is not signal.SIG_IGN:
-            signal.signal(number, end)
-    if arguments is None and sys.argv[1:2] in _MAPPING and hasattr(os, "fork"):
-        _carry_out_in_child()
-    _carry_out(arguments)
+    with _ended_by_signals():
+        if arguments is None and sys.argv[1:2] in _MAPPING and hasattr(os, "fork"):
+            _carry_out_in_child()
+        _carry_out(arguments)
+
+
+@contextlib.contextmanager
+def _ended_by_signals() -> Iterator[None]:
+    """Within this, signals that ask the process to end raise `Ended`; behind it, they do what they did before.
+
+    They may be ignored on purpose, as by nohup.
+    """
+    before = {number: handler for number in ENDING if (handler := signal.getsignal(number)) is not signal.SIG_IGN}
+    for number in before:
+        signal.signal(number, end)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, signal.SIG_DFL if handler is None else handler)  # None: it was not set from Python
 
 
 def _carry_out_in_child() -> None:
@@ -72,8 +85,8 @@ def _carry_out(arguments: Sequence[str] | None) -> NoReturn:
         commands.main(args=arguments, prog_name="strided", standalone_mode=False, terminal_width=help_width())
     except click.exceptions.Exit as done:
         sys.exit(done.exit_code)
-    except click.exceptions.Abort:  # which click makes of Ctrl-C
-        raise KeyboardInterrupt from None
+    except click.exceptions.Abort as abort:  # which click makes of Ctrl-C, and of signals that come to itself
+        raise (abort.__cause__ if isinstance(abort.__cause__, Ended) else KeyboardInterrupt) from None
     except NotationError as error:
         _fail_at(error)
     except (click.ClickException, StridedError, OSError, MemoryError, ValueError, IndexError, ImportError) as error:

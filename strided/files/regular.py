@@ -39,16 +39,23 @@ def open_regular(path: str | os.PathLike[str], *, writable: bool = False) -> Bin
 
     DumpError for a FIFO, a device or a socket; OSError if the file cannot be opened, or is a folder.
     """
+    access = os.O_RDWR if writable else os.O_RDONLY
+    # Not by `os.fdopen`: when Ctrl-C comes as it returns, the file has closed the descriptor, and nobody else knows.
+    return open(os.fspath(path), "r+b" if writable else "rb", opener=lambda name, _: _descriptor_of(name, access))
+
+
+def _descriptor_of(path: str, access: int) -> int:
+    """What `open_regular` opens."""
     try:
-        descriptor = os.open(path, _FLAGS | (os.O_RDWR if writable else os.O_RDONLY))
+        descriptor = os.open(path, _FLAGS | access)
     except OSError as error:
         if os.path.isdir(path):  # which opens only to be read, and not on Windows
-            raise IsADirectoryError(errno.EISDIR, _FOLDER, os.fspath(path)) from None
+            raise IsADirectoryError(errno.EISDIR, _FOLDER, path) from None
         shorten_name(error)
         raise
     try:
         refuse_irregular(descriptor, path)
-        return os.fdopen(descriptor, "r+b" if writable else "rb")
+        return descriptor
     except BaseException:
         os.close(descriptor)
         raise

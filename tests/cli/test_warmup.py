@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from strided import kernels
-from strided.cli.group import Ended
+from strided.cli.interruption import Ended
 from tests.commands import Run
 
 #: What is told before anything takes time.

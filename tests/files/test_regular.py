@@ -7,10 +7,12 @@ import io
 import os
 import re
 import socket
+import sys
 import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import FrameType
 from typing import BinaryIO
 
 import pytest
@@ -121,6 +123,34 @@ def test_a_folder_is_named_where_it_cannot_be_opened(
         open_regular(tmp_path, writable=writable)
     with pytest.raises(PermissionError, match=r"denied.*x'"):
         open_regular(tmp_path / "x", writable=writable)
+
+
+@pytest.mark.filterwarnings("ignore:unclosed file:ResourceWarning")
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_ctrl_c_while_a_file_is_opened_is_no_other_error(tmp_path: Path) -> None:
+    """A descriptor that is closed twice may be another file's the second time."""
+    (tmp_path / "x").write_bytes(TEXT)
+
+    def interrupted(at: int) -> bool:
+        """Whether Ctrl-C came, as the function calls something or that returns, for the time `at`."""
+        left = at
+
+        def profile(frame: FrameType, event: str, _: object) -> None:
+            nonlocal left
+            left -= frame.f_code.co_name != "interrupted"  # which ends the profile
+            if left == 0:
+                raise KeyboardInterrupt
+
+        sys.setprofile(profile)
+        try:
+            open_regular(tmp_path / "x").close()
+        except KeyboardInterrupt:
+            return True
+        finally:
+            sys.setprofile(None)
+        return False
+
+    assert sum(map(interrupted, range(1, 100))) > 10
 
 
 def test_files_without_a_descriptor_are_what_they_say() -> None:
