@@ -69,7 +69,8 @@ def open_array(
     StridedError
         No array is called NAME, or several could be meant.
     UnsupportedError
-        No shape for raw bytes, or that of a tuple; a compressed array; a type that XLA lacks.
+        No shape for raw bytes, or that of a tuple; one for an array in a folder; a compressed array; a type that XLA
+        lacks.
     DumpError
         A damaged file, or none: a pipe, a device.
     ValueError
@@ -183,6 +184,8 @@ def _located(text: str, given: Shape | None, mode: str) -> tuple[str, Shape, int
     from strided.io.npy import mappable_shape_of_npy, read_npy_header
 
     path, name = split_name(text)
+    if given is not None and os.path.isdir(path):
+        raise UnsupportedError(f"{path} is a folder, whose arrays say their shapes: leave the shape out")
     with open_regular(path) as file:
         if (container := open_container(file, path)) is not None:
             return path, *container.place(chosen(container, name, path), given, writable=mode == "r+")

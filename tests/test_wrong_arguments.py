@@ -219,10 +219,11 @@ def test_an_empty_name_is_no_element_type(tmp_path: Path) -> None:
         sd.shard(np.zeros(4), "{devices=[2]<=[2]}", element_type="")
 
 
+@pytest.mark.parametrize("dtype", [object, [("name", "O"), ("size", "i8")]], ids=["objects", "records"])
 @pytest.mark.parametrize("wrap", [lambda x: x, memoryview], ids=["ndarray", "memoryview"])
-def test_buffers_of_references_are_no_bytes(wrap: Callable[[Any], Any]) -> None:
+def test_buffers_of_references_are_no_bytes(wrap: Callable[[Any], Any], dtype: Any) -> None:
     """Whoever reads those as bytes sees addresses, and what is written of them means nothing to anybody."""
-    buffer = wrap(np.array([None, None]))
+    buffer = wrap(np.zeros(2, dtype))
     for read in (sd.read_hlo, sd.read_dump, sd.read_allocations, sd.read_snapshot):
         with pytest.raises(TypeError, match="expected a path or a contiguous buffer, not"):
             read(buffer)

@@ -61,6 +61,16 @@ def even_cuts(shape: Sequence[int], block: Sequence[int]) -> list[list[slice]]:
     ]
 
 
+def are_runs(cuts: Sequence[Sequence[slice]]) -> bool:
+    """Whether the blocks that the cuts along the axes make are runs in row-major order.
+
+    >>> are_runs(even_cuts((2, 5), (1, 3))), are_runs(even_cuts((4, 6), (2, 3)))
+    (True, False)
+    """
+    last = max((axis for axis, ranges in enumerate(cuts) if len(ranges) > 1), default=0)
+    return all(block.stop - block.start == 1 for ranges in cuts[:last] for block in ranges)
+
+
 def tile_edges_of(map_: AddressMap) -> tuple[tuple[int, int], ...]:
     """The size of a tile along each axis, in entries of the axis, and where the first tile edge is.
 

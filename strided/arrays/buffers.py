@@ -16,7 +16,7 @@ from strided.files.magic import format_of
 from strided.layout import Shape
 from strided.layout.element_types import element_type
 from strided.runtime.aliases import Bytes
-from strided.runtime.argument_checks import whole
+from strided.runtime.argument_checks import holds_references, whole
 
 _BYTE = np.dtype(np.uint8)
 #: Sizes that allocators and file systems round buffers up to, in bytes.
@@ -52,8 +52,8 @@ def flat_bytes(buffer: Any) -> Bytes:
         elif isinstance(getattr(buffer, "buffer", None), np.ndarray):  # a LayoutArray
             advice = "its attribute `buffer` is one"
         raise TypeError(f"{type(buffer).__name__} is no buffer; {advice}") from None
-    if memory.format == "O":
-        raise TypeError("a buffer of dtype object holds references, not data")
+    if holds_references(memory):
+        raise TypeError(f"a buffer of format {memory.format!r} holds references, not data")
     if not memory.c_contiguous:
         raise UnsupportedError("the buffer's elements do not lie one after another; copy it first")
     if memory.nbytes == 0:  # which `frombuffer` refuses

@@ -4,8 +4,8 @@
 - ``a[rows]``, ``a[:, columns]`` and ``a[np.ix_(...)]``: an element's offset is the sum of an outer and an inner one.
   Two short tables hold these; runs of neighbours go to the kernels of conversions.
 - ``a[mask]`` with many elements: rows are converted a few at a time, and the elements picked from them.
-- ``a[mask] = x``: offsets are computed for a block in the cache, and those picked that the mask chooses. Packed arrays
-  are converted.
+- ``a[mask] = x``: offsets are computed for a block in the cache, and those picked that the mask chooses. Blocks of
+  packed elements of which many are chosen are converted.
 
 If none applies, `transfer.gather_scatter` reads the elements.
 """
@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -430,14 +430,12 @@ def scatter_masked(array: ArrayBase, mask: npt.NDArray[np.bool_], values: Array)
     """
     # What lies in memory that is written is read before.
     mask, values = (x.copy() if np.may_share_memory(x, array._memory.buffer) else x for x in (mask, values))
-    in_turn = values.ndim == 1 and values.shape != mask.shape
-    # Whatever it chooses, a mask is as large as all values.
-    if array._is_sooner_converted(mask.size):
-        if in_turn:
-            array._put_converted((mask,), values)
-        else:
-            array._set_converted(lambda every: np.copyto(every, values, where=mask))
-        return
+    put = _put_at_offsets if array._memory.bits >= 8 else _put_packed
+    put(array, mask, values, in_turn=values.ndim == 1 and values.shape != mask.shape)
+
+
+def _put_at_offsets(array: ArrayBase, mask: npt.NDArray[np.bool_], values: Array, *, in_turn: bool) -> None:
+    """`scatter_masked` at computed offsets; `in_turn` for values of the chosen elements alone."""
     block = blocks.run_block(mask.shape, _MASKED_ELEMENTS)
     pieces = list(blocks.boxes(blocks.even_cuts(mask.shape, block)))
     ends = np.cumsum([np.count_nonzero(mask[box]) for box in pieces]) if in_turn else None
@@ -461,3 +459,26 @@ def scatter_masked(array: ArrayBase, mask: npt.NDArray[np.bool_], values: Array)
 
     # Two threads must never write to one byte.
     run(task, ((k,) for k in range(len(pieces))), threads=get_num_threads() if array._memory.bits >= 8 else 1)
+
+
+def _put_packed(array: ArrayBase, mask: npt.NDArray[np.bool_], values: Array, *, in_turn: bool) -> None:
+    """`scatter_masked` of packed elements: blocks of which many are chosen are converted; else as `_put_at_offsets`."""
+    cuts = blocks.tile_cuts(array._map, blocks.BLOCK_BYTES // array.itemsize)
+    if in_turn and not blocks.are_runs(cuts):
+        every = np.empty(mask.shape, values.dtype)
+        every[mask] = values
+        values, in_turn = every, False
+    done = 0
+    for box in blocks.boxes(cuts):
+        part, chosen = blocks.part(array, box), mask[box]
+        count = int(np.count_nonzero(chosen))
+        own = values[done : done + count] if in_turn else values[box] if values.ndim else values
+        done += count
+        if not count:
+            continue
+        if not part._is_sooner_converted(count):
+            _put_at_offsets(part, chosen, own, in_turn=in_turn)
+        elif in_turn:
+            part._set_converted(partial(np.place, mask=chosen, vals=own))
+        else:
+            part._set_converted(partial(np.copyto, src=own, where=chosen))

@@ -181,8 +181,9 @@ class Flat:
         """Set the elements at flat indices, some at a time, to as many values; the last one for an element stays."""
         array, buffer = self._array, self._array._memory.buffer
         if array._is_sooner_converted(values.size):
-            indices = places.indices() if isinstance(places, IndexRange) else places.reshape(-1)
-            array._put_converted((indices,), values, flat=True)
+            # The last of several values for an element stays if NumPy goes through the indices in their own order.
+            key = places.as_slice() if isinstance(places, IndexRange) else np.ascontiguousarray(places).reshape(-1)
+            array._set_converted(lambda every: every.reshape(-1).__setitem__(key, values))
             return
         if np.may_share_memory(values, buffer):
             values = values.copy()

@@ -15,11 +15,12 @@ import numpy as np
 import numpy.typing as npt
 
 from strided.addressing.address_map import AddressMap
-from strided.arrays import fancy
+from strided.arrays import blocks, fancy
 from strided.arrays.base import Array, ArrayBase, broadcasts, move
 from strided.arrays.classify import Copy, Mask, Outer, Points, classify, element_at, indexed, view_at
 from strided.arrays.encode import as_array, cast, shape_of
 from strided.arrays.keys import refuse
+from strided.planning.plan import span_of
 from strided.runtime import limits
 from strided.runtime.locks import own_lock
 from strided.transfer import copy as transfer
@@ -28,8 +29,8 @@ from strided.transfer import copy as transfer
 _Slices: TypeAlias = slice | EllipsisType | None
 #: Types of entries of a key, beside index arrays.
 _BASIC = {int, slice, type(None), type(...)}
-#: The fewest packed elements for which all are converted, to be set by NumPy: one of so many in the buffer.
-_CONVERTED = 16
+#: The fewest packed elements for which all are converted, to be set by NumPy: so many, and one of so many places there.
+_LEAST_CONVERTED, _CONVERTED = 1 << 10, 16
 #: Held while packed elements are written: their neighbours in the byte are written back with them.
 packed_lock = own_lock(threading.RLock)
 
@@ -193,7 +194,9 @@ class Indexing(ArrayBase):
                 if fancy.scatter_sums(target, index, values):
                     return
         if self._is_sooner_converted(values.size):
-            self._put_converted(index, values)
+            # NumPy goes through index arrays in the order of their memory: so the last of several values stays.
+            in_order, values = tuple(np.asarray(at, order="C") for at in index), np.asarray(values, order="C")
+            self._set_converted(lambda every: every.__setitem__(in_order, values))
             return
         self._scatter(transfer.offsets_at(self._map, index, values.shape), values)
 
@@ -208,29 +211,35 @@ class Indexing(ArrayBase):
 
     def _is_sooner_converted(self, count: int) -> bool:
         """Whether `_set_converted` sets so many elements sooner than `_scatter`, and is able to."""
-        slots = self._memory.buffer.size * 8 // self._memory.bits
-        # One element is left out: at no index array at all, NumPy takes no array of one value of some types.
-        is_able = self._memory.bits < 8 and count > 1 and self._map.is_regular and not self._map.is_spread
-        return is_able and slots <= count * _CONVERTED
-
-    def _put_converted(self, index: Sequence[Any], values: Array, *, flat: bool = False) -> None:
-        """`_put` by `_set_converted`: at arrays of indices, a mask, or one array of flat indices if `flat`."""
-        # NumPy goes through index arrays in the order of their memory: in this one, the last of several values stays.
-        in_order, values = tuple(np.asarray(at, order="C") for at in index), np.asarray(values, order="C")
-        self._set_converted(lambda every: (every.reshape(-1) if flat else every).__setitem__(in_order, values))
+        map_, memory = self._map, self._memory
+        if memory.bits >= 8 or count < _LEAST_CONVERTED or not map_.is_regular or map_.is_spread:
+            return False
+        span = span_of(map_, memory.region.storage)
+        return span is not None and 8 * (span[1] - span[0]) <= count * _CONVERTED * memory.bits
 
     def _set_converted(self, change: Callable[[Array], None]) -> None:
         """Have all values changed in an ndarray; of the buffer, only bytes that this changes are written."""
         self._memory.begin_writing()
-        region, values = self.region, np.empty(self.shape, self.dtype)
+        region, values = self._region_alone(), np.empty(self.shape, self.dtype)
+        own = region.buffer
         with packed_lock():
             # Others may write to the raw buffer meanwhile, elsewhere: what they wrote there must stay.
-            before = transfer.copied(region.buffer)
+            before = transfer.copied(own)
             after = transfer.copied(before)
             transfer.copy(region._replace(buffer=before), transfer.region_of_ndarray(values))
             change(values)
             transfer.copy(transfer.region_of_ndarray(values), region._replace(buffer=after))
-            np.copyto(region.buffer, after, where=after != before)
+            np.copyto(own, after, where=after != before)
+
+    def _region_alone(self) -> transfer.Region:
+        """The region of a regular view, with little of the buffer but the bytes in which its elements lie."""
+        region = self.region
+        span = span_of(region.map, region.storage)
+        if span is not None and 2 * span[0] > span[1]:  # else the map stays, whose plan is remembered
+            region = blocks.near(region)
+            span = span_of(region.map, region.storage)
+        assert span is not None, "the view is regular"
+        return region._replace(buffer=region.buffer[: span[1]])
 
     def _assign(self, value: Any, key: Any, whole: ArrayBase) -> None:
         """Set every element of this view, which is ``whole[key]``."""

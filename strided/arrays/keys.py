@@ -35,6 +35,15 @@ class IndexRange(NamedTuple):
         """The indices in an array: all of them, or those from one place among them to another."""
         return np.arange(first, self.size if stop is None else stop, dtype=np.intp) * self.step + self.start
 
+    def as_slice(self) -> slice:
+        """The slice that selects these indices.
+
+        >>> IndexRange(4, -2, 3).as_slice()
+        slice(4, None, -2)
+        """
+        stop = self.start + self.step * self.size
+        return slice(self.start, None if stop < 0 else stop, self.step)
+
 
 class Flag(NamedTuple):
     """A 0-d boolean: an index array of one entry (true) or none (false), for no axis at all."""

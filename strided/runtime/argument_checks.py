@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import operator
 import os
+import re
 from collections.abc import Iterable
 from typing import Any
+
+#: The name of a field of a record, in the format of a buffer.
+_FIELD_NAME = re.compile(r":[^:]*:")
 
 
 def whole(value: Any, name: str, least: int | None = None) -> int:
@@ -65,6 +69,17 @@ def check_progress(progress: object) -> None:
     """Raise TypeError unless what is to be told of progress is a function or None: before the work, not amid it."""
     if progress is not None:
         check_function(progress, "progress")
+
+
+def holds_references(view: memoryview) -> bool:
+    """Whether a buffer holds references to Python objects, in records too: their bytes mean nothing as data.
+
+    >>> import numpy as np
+    >>> record = np.zeros(2, [("O", "i4"), ("name", "O")])
+    >>> holds_references(memoryview(record)), holds_references(memoryview(record["O"].copy()))
+    (True, False)
+    """
+    return "O" in _FIELD_NAME.sub("", view.format)
 
 
 def number(value: Any, name: str) -> float:

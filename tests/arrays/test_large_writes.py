@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import strided as sd
+from strided.arrays import blocks
 from strided.arrays.getitem import Indexing
 from tests.checks import same_outcome, same_values
 
@@ -254,6 +255,66 @@ def test_many_packed_elements_are_set_by_numpy(layout: str, monkeypatch: pytest.
     np.put(a, flat, np.zeros(1, a.dtype))
     np.put(x, flat, np.zeros(1, a.dtype))
     same_values(a, x)
+
+
+@pytest.mark.parametrize("layout", PACKED)
+def test_packed_elements_take_the_memory_of_blocks(layout: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(blocks, "BLOCK_BYTES", 1 << 16)
+    shape = sd.parse(f"{PACKED[layout]}[3000,1001]{layout}")
+    a = sd.LayoutArray(np.zeros(shape.buffer_byte_size, np.uint8), shape)
+    mask = np.random.default_rng(3).random(a.shape) < 0.5
+    one, few, x = np.ones((), a.dtype), mask & (np.arange(3000)[:, None] == 7), a.to_numpy()
+    for write in (
+        lambda: a.__setitem__(mask, one),
+        lambda: a.__setitem__(few, one),
+        lambda: np.copyto(a, x, where=mask),
+    ):
+        assert peak(write) < a.nbytes // 4
+    assert peak(lambda: a.flat.__setitem__(slice(None, None, -2), one)) < 3 * a.nbytes
+
+
+def test_packed_elements_of_a_view_are_converted_without_the_others() -> None:
+    a = sd.LayoutArray(np.zeros(1 << 20, np.uint8), "s4[128,128,128]{2,1,0:E(4)}")
+    index, one = np.random.default_rng(3).integers(0, 128, (2, 200_000)), np.ones((), a.dtype)
+    # The whole buffer, twice, and what of it changes.
+    assert peak(lambda: a[7].__setitem__(tuple(index), one)) < 3 << 20
+    np.testing.assert_array_equal(np.flatnonzero(a.buffer) // (1 << 13), np.full(1 << 13, 7))
+
+
+def test_packed_elements_that_a_mask_hardly_chooses_are_not_converted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(Indexing, "_set_converted")
+    a = packed("{1,0:T(8,128)(8,1)E(4)}", "little")
+    x, mask = a.to_numpy(), np.zeros(a.shape, bool)
+    mask[5, 7:90] = True
+    for value in (3, np.arange(83) % 7):
+        a[mask] = x[mask] = value
+    np.copyto(a, x[::-1], where=mask)
+    np.copyto(x, x[::-1].copy(), where=mask)
+    same_values(a, x)
+
+
+@pytest.mark.parametrize("bitorder", BITORDERS)
+@pytest.mark.parametrize("layout", PACKED)
+def test_masks_of_packed_elements_block_by_block(
+    layout: str, bitorder: Literal["little", "big"], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Values in turn go to the elements in row-major order, in whatever order the blocks come."""
+    monkeypatch.setattr(blocks, "BLOCK_BYTES", 1 << 13)
+    generator = np.random.default_rng(4)
+    for view in (np.s_[...], np.s_[::-1, 3::2], np.s_[30:, :-7], np.s_[:, None]):
+        shape = packed(layout, bitorder)[view].shape
+        mask = generator.random(shape) < np.linspace(0, 1, shape[-1]) ** 3
+        places = np.flatnonzero(mask)
+        every = generator.integers(0, 2, shape)
+        for value in (np.ones((), int), every.reshape(-1)[places], every):
+            a = packed(layout, bitorder)
+            chosen = value[mask] if value.shape == shape else np.broadcast_to(value, places.shape)
+            wanted = with_bits(a[view], places, chosen)
+            if value.shape == shape:
+                np.copyto(a[view], value.astype(a.dtype), where=mask)
+            else:
+                a[view][mask] = value.astype(a.dtype)
+            np.testing.assert_array_equal(a.buffer, wanted)
 
 
 def test_what_others_write_to_the_raw_buffer_meanwhile_stays() -> None:

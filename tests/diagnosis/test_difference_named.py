@@ -61,6 +61,14 @@ def test_differences_are_values() -> None:
         assert one != other
 
 
+def test_differences_of_nan_are_values() -> None:
+    x = np.array([np.nan, 1, 2])
+    found, again, other = (sd.diff(x, y) for y in (np.zeros(3), np.zeros(3), np.array([np.nan, 0, 0])))
+    assert found == again == copy.deepcopy(found) == pickle.loads(pickle.dumps(found))
+    assert hash(found) == hash(again)
+    assert found.mismatches[0] == again.mismatches[0] != other.mismatches[0]
+
+
 def test_what_differs_first_in_the_order_of_a_is_shown() -> None:
     names: list[str] = []
     found = diff_arrays(OLD, changed(layer0__w=tile_lost(), step=np.array(4)) | {"extra": 1}, progress=names.append)

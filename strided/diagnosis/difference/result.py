@@ -19,9 +19,9 @@ _HEADS = ("index", "a", "b", "byte of a", "byte of b")
 _INDENTS = {"a": ("a: ", "   "), "b": ("b: ", "   "), "pattern": ("  ", "    "), "histogram": ("", "  ")}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Mismatch:
-    """One pair of elements that differ.
+    """One pair of elements that differ. Equal to another one of the same bits: NaN is not equal to itself.
 
     Attributes
     ----------
@@ -37,6 +37,17 @@ class Mismatch:
     b: Any
     byte_a: int
     byte_b: int
+
+    def __eq__(self, other: object) -> bool:
+        return self._key == other._key if isinstance(other, Mismatch) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+    @property
+    def _key(self) -> tuple[Any, ...]:
+        values = [(value.dtype, value.tobytes()) for value in map(np.asarray, (self.a, self.b))]
+        return self.index, self.byte_a, self.byte_b, *values
 
 
 @dataclass(frozen=True, slots=True)

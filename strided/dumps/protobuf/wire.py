@@ -30,6 +30,7 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar, cast
 
 from strided.dumps.protobuf.file_bytes import View, loaded
 from strided.errors import DumpError
+from strided.runtime.argument_checks import holds_references
 
 VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
 
@@ -103,7 +104,7 @@ def as_view(data: Any) -> memoryview:
         view = memoryview(data)
     except TypeError:
         raise TypeError(f"expected bytes or another contiguous buffer, not {type(data).__name__}") from None
-    if view.format == "O":
+    if holds_references(view):
         raise TypeError(f"expected a buffer of data; this {type(data).__name__} holds references to Python objects")
     if not view.c_contiguous:
         raise TypeError(f"expected a contiguous buffer; this {type(data).__name__} has gaps or another order")
