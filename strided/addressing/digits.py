@@ -211,18 +211,30 @@ def _cut(digits: list[Digit], sizes: list[int]) -> list[tuple[Digit, ...]] | Non
     left = [(d.size, d.stride) for d in digits]
     pieces: list[tuple[Digit, ...]] = []
     for n in reversed(sizes):
-        piece: list[Digit] = []
-        weight = 1
-        while weight < n:
-            size, stride = left.pop(0)
-            if weight * size > n:
-                if n % weight or (left and size % (n // weight)):
-                    return None
-                left.insert(0, (-(-size * weight // n), stride * (n // weight)))
-                size = n // weight
-            elif left and n % (weight * size):
-                return None
-            piece.append(Digit(weight, size, stride))
-            weight *= size
-        pieces.insert(0, tuple(piece))
+        if (piece := _taken(left, n)) is None:
+            return None
+        pieces.insert(0, piece)
     return pieces
+
+
+def _taken(left: list[tuple[int, int]], n: int) -> tuple[Digit, ...] | None:
+    """The digits of an axis of `n`, taken from the front of those that are left (size, stride); None if one is torn.
+
+    >>> left = [(8, 1), (5, 32)]
+    >>> _taken(left, 4), left
+    ((Digit(weight=1, size=4, stride=1),), [(2, 4), (5, 32)])
+    """
+    piece: list[Digit] = []
+    weight = 1
+    while weight < n:
+        size, stride = left.pop(0)
+        if weight * size > n:
+            if n % weight or (left and size % (n // weight)):
+                return None
+            left.insert(0, (-(-size * weight // n), stride * (n // weight)))
+            size = n // weight
+        elif left and n % (weight * size):
+            return None
+        piece.append(Digit(weight, size, stride))
+        weight *= size
+    return tuple(piece)

@@ -38,6 +38,17 @@ class AppliedTile(NamedTuple):
     bounds: tuple[tuple[int, ...], ...]  # an entry: bounds of the dimensions that it combined, major first
     owners: tuple[int | None, ...]  # an entry: the logical dimension whose padding it adds
 
+    def undone(self, values: list[Offsets], over: Offsets, rank: int) -> list[Offsets]:
+        """The indices in front of this tile, of those behind it; in `over` the dimensions that run over are named."""
+        n = len(self.entries)
+        grid, inner = values[self.prefix : self.prefix + n], values[self.prefix + n :]
+        found = values[: self.prefix]
+        for t, bounds, owner, g, r in zip(self.entries, self.bounds, self.owners, grid, inner, strict=True):
+            whole = g * t + r
+            _mark(over, whole >= math.prod(bounds), rank if owner is None else owner)
+            found += _row_major_index(whole, bounds)
+        return found[self.added :]
+
 
 @dataclass(frozen=True)
 class Expansion:
@@ -142,24 +153,9 @@ class Expansion:
         self._check_addressable()
         rank = len(self.dimensions)
         over = np.where(offset < self.grid_elements, -1, rank)
-        values: list[Offsets] = []
-        rest = offset
-        for bound in reversed(self.bounds):
-            rest, value = _divided(rest, bound)
-            values.insert(0, value)
+        _, *values = _row_major_index(offset, (1, *self.bounds))
         for tile in reversed(self.applied):
-            n = len(tile.entries)
-            grid, inner = values[tile.prefix : tile.prefix + n], values[tile.prefix + n :]
-            values = values[: tile.prefix]
-            for t, bounds, owner, g, r in zip(tile.entries, tile.bounds, tile.owners, grid, inner, strict=True):
-                whole = g * t + r
-                _mark(over, whole >= math.prod(bounds), rank if owner is None else owner)
-                parts: list[Offsets] = []
-                for bound in reversed(bounds[1:]):
-                    whole, part = _divided(whole, bound)
-                    parts.insert(0, part)
-                values += [whole, *parts]
-            values = values[tile.added :]
+            values = tile.undone(values, over, rank)
         index = [np.zeros_like(offset)] * rank
         for dimension, value in zip(reversed(self.minor_to_major), values, strict=True):
             index[dimension] = value
@@ -206,13 +202,7 @@ class Expansion:
         if self.padded_map is None:
             return None
         grid, true = self.padded_map
-        boxes = []
-        for k, (n, padded) in enumerate(zip(true, grid.shape, strict=True)):
-            if n < padded:
-                box = grid.sliced(k, n, 1, padded - n)
-                for j in range(k):
-                    box = box.sliced(j, 0, 1, true[j])
-                boxes.append(box)
+        boxes = [_beyond(grid, true, k) for k in range(grid.ndim) if true[k] < grid.shape[k]]
         tail = self.address_elements - self.grid_elements
         if tail:
             boxes.append(AddressMap.from_strides((tail,), (1,), self.grid_elements))
@@ -224,6 +214,27 @@ class Expansion:
                 f"the layout reaches {self.address_elements} elements; addresses of more than "
                 f"{_ADDRESSABLE_ELEMENTS} are not computed"
             )
+
+
+def _beyond(grid: AddressMap, true: tuple[int, ...], axis: int) -> AddressMap:
+    """What lies past the end of an axis of the padded array, within the true sizes of the axes before it."""
+    box = grid.sliced(axis, true[axis], 1, grid.shape[axis] - true[axis])
+    for k in range(axis):
+        box = box.sliced(k, 0, 1, true[k])
+    return box
+
+
+def _row_major_index(number: Offsets, bounds: tuple[int, ...]) -> list[Offsets]:
+    """The index along each axis of the element of a number; along the first axis it may reach beyond its bound.
+
+    >>> _row_major_index(np.array([7]), (2, 3))
+    [array([2]), array([1])]
+    """
+    index: list[Offsets] = []
+    for bound in reversed(bounds[1:]):
+        number, own = _divided(number, bound)
+        index.insert(0, own)
+    return [number, *index]
 
 
 def _divided(value: Offsets, by: int) -> tuple[Offsets, Offsets]:

@@ -78,21 +78,11 @@ def diff(
     """
     check_picture(picture, operands, as_json=as_json, overwrite=force)
     check_tolerance(rtol, atol, ulp)
-    options: dict[str, Any] = {"rtol": rtol, "atol": atol, "max_ulp": ulp, "equal_nan": not strict_nan, "limit": top}
-    found: Difference | ArraysDifference | DumpDifference
-    pair: Sequence[Any] = _by_name(operands, reading) or pair_of(operands, reading)
-    a, b = pair
-    if picture is not None and isinstance(a, (Dump, _ByName)):
+    options = {"rtol": rtol, "atol": atol, "max_ulp": ulp, "equal_nan": not strict_nan, "limit": top}
+    pair = _by_name(operands, reading) or pair_of(operands, reading)
+    if picture is not None and isinstance(pair[0], (Dump, _ByName)):
         raise click.UsageError(f"--svg draws one array: name it, as in {operands[0]}:NAME")
-    if isinstance(a, Dump):
-        found = diff_dumps(a, b, **options)
-    elif isinstance(a, _ByName):
-        found = dataclasses.replace(diff_arrays(a, b, **options), a=operands[0], b=operands[1])
-    else:
-        with progress(math.prod(getattr(a, "shape", ())), "comparing") as advance:
-            found = strided.diff(a, b, **options, progress=advance)
-        (one, _), (other, _) = _named(operands)
-        found = dataclasses.replace(found, a=_labelled(one, found.a), b=_labelled(other, found.b))
+    found = _compared(pair, operands, options)
     if as_json or picture != STANDARD:
         click.echo(json.dumps(found.to_dict(), indent=2) if as_json else found.text(width()))
     if picture is not None and isinstance(found, Difference):
@@ -100,6 +90,21 @@ def diff(
     if not found.equal:
         sys.stdout.flush()
         sys.exit(1)
+
+
+def _compared(
+    pair: Sequence[Any], operands: Sequence[str], options: dict[str, Any]
+) -> Difference | ArraysDifference | DumpDifference:
+    """Where two dumps, two arrays, or the arrays of two sources differ, which are called as the operands call them."""
+    a, b = pair
+    if isinstance(a, Dump):
+        return diff_dumps(a, b, **options)
+    if isinstance(a, _ByName):
+        return dataclasses.replace(diff_arrays(a, b, **options), a=operands[0], b=operands[1])
+    with progress(math.prod(getattr(a, "shape", ())), "comparing") as advance:
+        found = strided.diff(a, b, **options, progress=advance)
+    (one, _), (other, _) = _named(operands)
+    return dataclasses.replace(found, a=_labelled(one, found.a), b=_labelled(other, found.b))
 
 
 class _ByName(Mapping[str, Any]):
@@ -133,7 +138,7 @@ def _by_name(operands: Sequence[str], reading: Reading) -> list[_ByName] | None:
 def pair_of(operands: Sequence[str], reading: Reading) -> list[Any]:
     """What is compared: two dumps, if both operands are dump folders, or two arrays."""
     if len(operands) == 2 and all(map(is_dump_folder, operands)):
-        if reading.offset:
+        if reading.raw.offset:
             raise click.UsageError("--offset goes with a file of raw bytes, and these are dump folders")
         return [strided.open_dump(each) for each in operands]
     names = _named(operands)
@@ -159,7 +164,7 @@ def _two_arrays(names: list[tuple[str, str | None]], reading: Reading) -> list[A
     if [name for name, _ in names] == [STANDARD, STANDARD]:
         raise click.UsageError("standard input is one array; name a file for the other")
     given = next((shape for _, shape in names if shape is not None), None)
-    if reading.offset and given is None:
+    if reading.raw.offset and given is None:
         raise click.UsageError("--offset goes with the shape of raw bytes: give it behind their file")
     first, second = sorted(names, key=lambda each: _is_stream(each[0]))  # which cannot be read a second time
     try:

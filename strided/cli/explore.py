@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -29,7 +29,11 @@ from strided.errors import DumpError
 from strided.escape import visible
 from strided.io.containers import split_name
 from strided.io.file_array import FileArray
+from strided.io.raw_format import PLAIN
 from strided.layout.parser import is_shape
+
+if TYPE_CHECKING:
+    from strided.explorer.page import Page
 
 _OF_BYTES = "--offset, --bitorder and --allow-excess go with a file of raw bytes"
 
@@ -91,30 +95,41 @@ def explore(
         raise click.UsageError("--to shows one array in another layout: leave --against out")
     if module_number is not None and (against is not None or not _is_program(operands, reading.kind)):
         raise click.UsageError("--module goes with one file, the text of a program")
-    is_bytes_option = bool(reading.offset) or reading.bitorder != "little" or reading.allow_excess
-    if against is not None:
-        if against_shape is None and len(operands) > 2 and all(map(is_shape, operands[-2:])):
-            *operands, against_shape = operands  # as it stands behind B
-        a, b = pair_of([*operands, against, *([against_shape] if against_shape else [])], reading)
-        page = strided.explore(a, against=b, rtol=rtol, atol=atol, max_ulp=ulp)
-    elif len(operands) == 1 and is_shape(operands[0]) and not os.path.exists(operands[0]):
-        if reading.kind is not None or is_bytes_option:
-            raise click.UsageError(f"{operands[0]} is a shape alone: {_OF_BYTES}, --kind with a file")
-        page = strided.explore(operands[0], to=layout)
-    elif len(operands) == 1 and (program := _program(operands[0], reading.kind, module_number)) is not None:
-        if layout is not None:
-            raise click.UsageError(f"--to goes with a shape or an array, which {operands[0]} is not")
-        if is_bytes_option:
-            raise click.UsageError(f"{operands[0]} is no file of raw bytes: {_OF_BYTES}")
-        page = strided.explore(program)
+    if against is None:
+        page = _page_of_one(operands, layout, module_number, reading)
     else:
-        array = only_array_of(operands, reading)
-        page = strided.explore(array if isinstance(array, FileArray) else with_layout(array, operands[0]), to=layout)
+        a, b = pair_of(_operands_of_two(operands, against, against_shape), reading)
+        page = strided.explore(a, against=b, rtol=rtol, atol=atol, max_ulp=ulp)
     if out == STANDARD:
         click.echo(page.html.encode())  # in UTF-8, as it says itself, whatever a text is printed in
         return
     page.save(out, overwrite=force)
     click.echo(f"{visible(out)}: {len(page.html.encode()):,} bytes")
+
+
+def _operands_of_two(operands: Sequence[str], against: str, against_shape: str | None) -> list[str]:
+    """The operands that `diff` would take: A and B, each with its shape if it has one."""
+    if against_shape is None and len(operands) > 2 and all(map(is_shape, operands[-2:])):
+        *operands, against_shape = operands  # as it stands behind B
+    return [*operands, against, *([against_shape] if against_shape else [])]
+
+
+def _page_of_one(operands: Sequence[str], layout: str | None, module_number: int | None, reading: Reading) -> Page:
+    """The page of a shape, a program, a dump or an array."""
+    source = operands[0]
+    is_bytes_option = reading.raw != PLAIN
+    if len(operands) == 1 and is_shape(source) and not os.path.exists(source):
+        if reading.kind is not None or is_bytes_option:
+            raise click.UsageError(f"{source} is a shape alone: {_OF_BYTES}, --kind with a file")
+        return strided.explore(source, to=layout)
+    if len(operands) == 1 and (program := _program(source, reading.kind, module_number)) is not None:
+        if layout is not None:
+            raise click.UsageError(f"--to goes with a shape or an array, which {source} is not")
+        if is_bytes_option:
+            raise click.UsageError(f"{source} is no file of raw bytes: {_OF_BYTES}")
+        return strided.explore(program)
+    array = only_array_of(operands, reading)
+    return strided.explore(array if isinstance(array, FileArray) else with_layout(array, source), to=layout)
 
 
 def _is_program(operands: Sequence[str], kind: str | None) -> bool:

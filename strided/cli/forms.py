@@ -12,7 +12,7 @@ import numpy as np
 
 from strided import inspect
 from strided.arrays import formatting
-from strided.arrays.blocks import boxes, even_cuts, run_block
+from strided.arrays.blocks import Box, boxes, even_cuts, run_block
 from strided.layout.element_types import is_builtin, known_element_type
 from strided.transfer.copy import pattern_of
 
@@ -52,7 +52,7 @@ def csv(array: Any) -> Iterator[str]:
     """
     if len(array.shape) < 2:
         array = array[:, None] if array.shape else np.asarray(array).reshape(1, 1)
-    for box in boxes(even_cuts(array.shape, run_block(array.shape, _BLOCK_ELEMENTS))):
+    for box in _blocks(array):
         values = _plain_type(np.asarray(array[box]))
         end = "\n" if box[-1].stop == array.shape[-1] else ","
         for row in values.reshape(-1, values.shape[-1]) if values.size else ():
@@ -73,6 +73,11 @@ def json_text(array: Any) -> str:
         plain[place] = _plain(value)
     found = {"shape": list(values.shape), "dtype": values.dtype.name, "values": plain.reshape(values.shape).tolist()}
     return json.dumps(found)
+
+
+def _blocks(array: Any) -> Iterator[Box]:
+    """Blocks of an array in row-major order, each of which is read at once."""
+    return boxes(even_cuts(array.shape, run_block(array.shape, _BLOCK_ELEMENTS)))
 
 
 def _plain(value: Any) -> Any:
@@ -160,7 +165,7 @@ def _histogram(array: Any, summary: inspect.Statistics) -> list[tuple[float, flo
     share = np.linspace(0, 1, 1 + (1 if low == high else _BINS))
     edges = [*range(int(low), int(high) + 1)] if whole else (low * (1 - share) + high * share).tolist()
     counts = np.zeros(len(edges) - (not whole), np.int64)
-    for box in boxes(even_cuts(array.shape, run_block(array.shape, _BLOCK_ELEMENTS))):
+    for box in _blocks(array):
         values = _plain_type(np.asarray(array[(*box, ...)])).reshape(-1)
         if whole:
             places = values - values.dtype.type(low) if values.dtype.kind in "iu" else values.astype(np.uint8) - low

@@ -12,12 +12,12 @@ import click
 import numpy as np
 
 from strided import inspect, load_npy
+from strided.cli.file_kinds import is_npy
 from strided.cli.operands import (
     STANDARD,
     Reading,
     array_of,
     bytes_of,
-    is_npy,
     mapped,
     open_operand,
     shaped,
@@ -27,7 +27,7 @@ from strided.cli.options import SOURCE_HELP, allow_excess, as_json, file_names, 
 from strided.files.scratch import scratch_file
 from strided.io.containers import chosen, ending_of, open_container
 from strided.io.file_array import FileArray, open_file
-from strided.io.raw_format import NoShapeError
+from strided.io.raw_format import PLAIN, NoShapeError
 from strided.io.spooling import expanded
 
 _KNOWN_HELP = (
@@ -72,7 +72,7 @@ def identify(
         raise click.UsageError("--like-index goes with --like")
     key = None if like_index is None else inspect.parse_index(like_index)
     with contextlib.ExitStack() as stack:
-        reading = Reading(0, "little", kind, False, stack)
+        reading = Reading(PLAIN, kind, stack)
         values = None if like is None else _values(like, reading)
         buffer, own = _buffer(file, offset, reading)
         with progress(0 if values is None else int(np.size(values)), "comparing") as advance:

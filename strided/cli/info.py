@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import click
@@ -18,7 +18,7 @@ from strided.cli.targets import check_target
 from strided.diagnosis.window import window
 from strided.escape import visible
 from strided.io.containers import split_name
-from strided.layout import Shape
+from strided.layout import AnyShape, Shape
 from strided.layout.parser import any_shape, array_shape
 from strided.tpu.default_layout import GENERATIONS, default_layout
 
@@ -63,10 +63,7 @@ def info(
     A picture shows where the elements lie.
     """
     shape = _one(operands)
-    chosen = {"--plan": plan, "--svg": svg, "--ranges": ranges, "--at": index, "--byte": byte}
-    given = [name for name, value in chosen.items() if value is not None]
-    if len(given) > 1 or (as_json and given and given[0] not in _IN_JSON):
-        raise click.UsageError(f"{' and '.join([*given, *['--json'] * as_json])} do not go together: give one of them")
+    _refuse_several({"--plan": plan, "--svg": svg, "--ranges": ranges, "--at": index, "--byte": byte}, as_json)
     if plan is not None:
         if shape is not None or generation is not None:
             extra = "the other one" if shape is not None else "--generation"
@@ -90,18 +87,18 @@ def info(
         element = inspect.explain(parsed, _at(index, parsed))
         click.echo(json.dumps(element.to_dict(), indent=2) if as_json else element.text(width()))
     elif byte is not None:
-        first = inspect.explain_byte(parsed, byte)
-        # Packed elements share a byte.
-        slots = [first, *(inspect.explain_byte(parsed, byte, bit) for bit in range(first.bits, 8, first.bits))]
+        slots = _slots_in(parsed, byte)
         found = json.dumps([slot.to_dict() for slot in slots], indent=2)
         click.echo(found if as_json else "\n\n".join(slot.text(width()) for slot in slots))
-    elif as_json:
-        click.echo(json.dumps(inspect.facts(parsed), indent=2))
     else:
-        click.echo(inspect.describe(parsed, width=width()))
-        drawn = inspect.captioned_picture(parsed, width=width())
-        if drawn:
-            click.echo("\n" + drawn)
+        click.echo(json.dumps(inspect.facts(parsed), indent=2) if as_json else _described(parsed, width()))
+
+
+def _refuse_several(questions: Mapping[str, object], as_json: bool) -> None:
+    """UsageError for more than one question, each an option and its value, and for JSON with one that has none."""
+    given = [name for name, value in questions.items() if value is not None]
+    if len(given) > 1 or (as_json and given and given[0] not in _IN_JSON):
+        raise click.UsageError(f"{' and '.join([*given, *['--json'] * as_json])} do not go together: give one of them")
 
 
 def _one(operands: Sequence[str]) -> str | None:
@@ -121,6 +118,18 @@ def _on_tpu(text: str, generation: str) -> Shape:
     if shape != shape.with_layout(None):
         raise click.UsageError(f"{text} has a layout of its own: leave that or --generation out")
     return shape.with_layout(default_layout(shape, generation))
+
+
+def _slots_in(shape: AnyShape, byte: int) -> list[inspect.Explanation]:
+    """What lies in each slot of a byte, which packed elements share."""
+    first = inspect.explain_byte(shape, byte)
+    return [first, *(inspect.explain_byte(shape, byte, bit) for bit in range(first.bits, 8, first.bits))]
+
+
+def _described(shape: AnyShape, columns: int) -> str:
+    """A shape in words, and below them its picture, if it has one."""
+    words, drawn = inspect.describe(shape, width=columns), inspect.captioned_picture(shape, width=columns)
+    return f"{words}\n\n{drawn}" if drawn else words
 
 
 def _at(text: str, shape: Any) -> Any:

@@ -6,12 +6,12 @@ import json
 import os
 from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 
 import strided
-from strided.cli.operands import (
+from strided.cli.file_kinds import (
     ABOUT_MEMORY,
     is_about_memory,
     is_npy,
@@ -28,6 +28,7 @@ from strided.io.file_array import open_file
 from strided.io.npy import read_npy_header, refuse_short, shape_of_npy
 from strided.io.raw_format import OtherFormatError
 from strided.io.zarr_store import ZarrStore, is_zarr
+from strided.layout import Shape
 from strided.wording import counted
 
 if TYPE_CHECKING:
@@ -86,13 +87,7 @@ def _of_file(path: str, kind: str | None) -> tuple[str, dict[str, Any]]:
             text = visible(f"{path}: {counted(len(container), 'array')}, {size:,} bytes")
             return _listed(text, {name: container.shape(name) for name in container})
         if kind is None and is_npy(file):
-            file.seek(0)
-            header = read_npy_header(file, path)
-            refuse_short(header, size, path)
-            try:
-                shape: Any = shape_of_npy(header, None, "it")
-            except UnsupportedError as error:
-                shape = f"unreadable: {error}"
+            shape = _shape_in_npy(file, path, size)
             return visible(f"{path}: {shape}"), {"arrays": [_facts(Path(path).stem, shape)]}
         file.seek(0)
         try:
@@ -108,6 +103,17 @@ def _of_file(path: str, kind: str | None) -> tuple[str, dict[str, Any]]:
     if why := _why_no_results(content):
         facts["missing"] = [{"what": "results", "why": why}]
     return text, facts
+
+
+def _shape_in_npy(file: BinaryIO, path: str, size: int) -> Shape | str:
+    """The shape of the array in a ``.npy`` file of `size` bytes, or why it cannot be read."""
+    file.seek(0)
+    header = read_npy_header(file, path)
+    refuse_short(header, size, path)
+    try:
+        return shape_of_npy(header, None, "it")
+    except UnsupportedError as error:
+        return f"unreadable: {error}"
 
 
 def _described(content: Any) -> dict[str, Any]:

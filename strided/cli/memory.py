@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import click
 
-from strided.cli.operands import STANDARD, refuse_empty
+from strided.cli.file_kinds import refuse_empty
+from strided.cli.operands import STANDARD
 from strided.cli.options import as_json, file_names, force, module_number, width
 from strided.cli.pictures import check_picture, svg, write_svg
 from strided.cli.programs import program_of, refuse_number, standard_input
@@ -17,6 +19,7 @@ from strided.tpu.default_layout import GENERATIONS
 
 if TYPE_CHECKING:
     from strided.dumps.directory.programs import Program
+    from strided.memory.report import MemoryReport
 
 
 @click.command()
@@ -69,11 +72,7 @@ def memory(
         check_expansion(max_expansion)
     check_picture(picture, files, as_json=as_json, overwrite=force)
     refuse_number(module_number, files)
-    if files.count(STANDARD) > 1:
-        raise click.UsageError("standard input can be read once")
-    for each in files:
-        refuse_empty(each)
-    programs = sorted_by_program([_source(each) for each in files], module_number)
+    programs = sorted_by_program(_sources(files), module_number)
     if picture is not None and len(programs) > 1:
         raise click.UsageError(f"--svg draws one program, and these are {len(programs)}: give the files of one")
     reports = [report_of(one, generation=generation, space=number) for one in programs]
@@ -87,16 +86,25 @@ def memory(
         click.echo("\n\n".join(report_text(report, width=width(), top=top) for report in reports))
     if picture is not None:
         write_svg(reports[0].svg(), picture, force=force)
-    if max_expansion is None:
-        return
-    expanded = [(report, b) for report in reports for b in report.expanded(max_expansion)]
-    for report, buffer in expanded:
-        click.echo(
-            visible(f"strided: {report.module or 'the program'}: expands more than {max_expansion:g} times: {buffer}"),
-            err=True,
-        )
-    if expanded:
+    if max_expansion is not None and (expanded := list(_expanded(reports, max_expansion))):
+        click.echo("\n".join(expanded), err=True)
         sys.exit(1)
+
+
+def _expanded(reports: Sequence[MemoryReport], most: float) -> Iterator[str]:
+    """A line for each buffer that expands more than `most` times."""
+    for report in reports:
+        for buffer in report.expanded(most):
+            yield visible(f"strided: {report.module or 'the program'}: expands more than {most:g} times: {buffer}")
+
+
+def _sources(files: Sequence[str]) -> list[Program | str | bytes]:
+    """What operands stand for. UsageError for standard input given twice, and for an empty file."""
+    if files.count(STANDARD) > 1:
+        raise click.UsageError("standard input can be read once")
+    for each in files:
+        refuse_empty(each)
+    return [_source(each) for each in files]
 
 
 def _source(file: str) -> Program | str | bytes:

@@ -12,18 +12,25 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import Any, BinaryIO, NamedTuple
 
 import click
 
 import strided
 from strided.arrays.layout_array import LayoutArray
 from strided.cli import options
-from strided.errors import BufferSizeError, DumpError, StridedError, UnsupportedError
-from strided.files.magic import HEAD_BYTES, NPY_MAGIC, Format, format_of
+from strided.cli.file_kinds import (
+    ABOUT_MEMORY,
+    is_about_memory,
+    is_npy,
+    kind_of_dump,
+    named_arrays,
+    refuse_empty,
+)
+from strided.errors import BufferSizeError, StridedError, UnsupportedError
 from strided.files.regular import is_seekable, naming_in_read_errors, refuse_irregular
 from strided.io import file_array
-from strided.io.containers import chosen, ending_of, is_container, name_of, open_container, split_name
+from strided.io.containers import Container, chosen, ending_of, is_container, name_of, open_container, split_name
 from strided.io.raw_format import NoShapeError, RawFormat
 from strided.io.zarr_store import ZarrArray, ZarrStore, is_zarr
 from strided.layout import AnyShape
@@ -31,13 +38,8 @@ from strided.layout.element_types import element_type_of_dtype
 from strided.layout.parser import array_shape, is_shape
 from strided.wording import names_meant
 
-if TYPE_CHECKING:
-    from strided.dumps.directory.programs import RunArrays
-
 #: The name of standard input and output.
 STANDARD = "-"
-#: Kinds of files that `strided memory` may read.
-ABOUT_MEMORY = ("memory report", "text")
 #: What the shell makes of ``f32[3,5]{1,0}``: ``f32[3,5]1 f32[3,5]0``.
 _BRACES_TAKEN = re.compile(r"[a-z]\w*\[[\d,]*\]\d")
 
@@ -76,7 +78,7 @@ def holds_names(source: str) -> bool:
     if not os.path.isfile(source):  # standard input, a pipe, a name in a file, nothing
         return False
     with open(source, "rb") as file:
-        return is_container(file, source) or _kind_of_dump(file, Path(source)) == "snapshot"
+        return is_container(file, source) or kind_of_dump(file, Path(source)) == "snapshot"
 
 
 def mapped(array: Any) -> Any:
@@ -141,74 +143,96 @@ class Opened:
         raise StridedError(f"{self.path}:{name} is {kind}, and no array")
 
 
+class _Source(NamedTuple):
+    """A source of arrays: its text, the path in it, and the name of one array, if it ends in ``:NAME``."""
+
+    text: str
+    path: str
+    name: str | None
+
+    @classmethod
+    def parse(cls, text: str) -> _Source:
+        return cls(text, *((STANDARD, None) if text == STANDARD else split_name(text)))
+
+
 @dataclass(frozen=True)
 class Reading:
-    """How sources are read: the options of a command, and what closes their files."""
+    """How sources are read: the options of a command, and what closes their files.
 
-    offset: int
-    bitorder: str
+    Attributes
+    ----------
+    raw : RawFormat
+        How an array lies in raw bytes.
+    kind : str or None
+        What a file of a dump holds, if its content misleads.
+    stack : ExitStack
+    """
+
+    raw: RawFormat
     kind: str | None
-    allow_excess: bool
     stack: contextlib.ExitStack
 
-    def opened(self, source: str, shape: str | None, otherwise: str | AnyShape | None = None) -> Opened:
+    def opened(self, text: str, shape: str | None, otherwise: str | AnyShape | None = None) -> Opened:
         """The arrays in a file, a folder or standard input, which may end in ``:NAME``.
 
         `otherwise` is the shape of what does not say its own, if none is given.
         """
-        path, name = (STANDARD, None) if source == STANDARD else split_name(source)
-        if self.offset and shape is None and otherwise is None:
-            raise click.UsageError(f"--offset goes with the shape of raw bytes, which {source} has not")
-        if os.path.isdir(path):
+        source = _Source.parse(text)
+        if self.raw.offset and shape is None and otherwise is None:
+            raise click.UsageError(f"--offset goes with the shape of raw bytes, which {text} has not")
+        if os.path.isdir(source.path):
             if shape is not None:
-                raise click.UsageError(f"{path} is a folder; a shape goes with a file of raw bytes")
-            return Opened(path, _arrays_in_folder(path), name)
-        file, label = open_operand(path, self.stack)
-        if name is None and (shape is not None or not is_seekable(file)):
-            return self._raw(file, label, shape, otherwise)
-        refuse_irregular(file.fileno(), path)  # an array of that name may lie anywhere, and a pipe has no places
+                raise click.UsageError(f"{source.path} is a folder; a shape goes with a file of raw bytes")
+            return Opened(source.path, _arrays_in_folder(source.path), source.name)
+        file, label = open_operand(source.path, self.stack)
+        if source.name is None and (shape is not None or not is_seekable(file)):
+            return self._one_array(file, label, shape, otherwise)
+        refuse_irregular(file.fileno(), source.path)  # an array of that name may lie anywhere, a pipe has no places
         if (container := open_container(file, label)) is not None:
             self.stack.enter_context(container)
-            if shape is None or name is None:
-                return Opened(label, container, name)
-            if self.offset:
-                raise click.UsageError(f"--offset goes with a file of raw bytes, and {source} says where it lies")
-            return Opened(label, {name: container.open(name, array_shape(shape))}, name)
-        if name is None and otherwise is not None:
-            return self._raw(file, label, shape, otherwise)
+            return Opened(label, self._contained(container, source, shape), source.name)
+        if source.name is None and otherwise is not None:
+            return self._one_array(file, label, shape, otherwise)
         if shape is None:
-            refuse_empty(path)
-        origin = bytes_of(file, label) if path == STANDARD else Path(path)
-        kind = self.kind or _kind_of_dump(file, origin)
+            refuse_empty(source.path)
+        return self._dumped(file, label, source, shape)
+
+    def _contained(self, container: Container, source: _Source, shape: str | None) -> Mapping[str, Any]:
+        """The arrays of an archive; with a shape, the one that is named, in that shape."""
+        if shape is None or source.name is None:
+            return container
+        if self.raw.offset:
+            raise click.UsageError(f"--offset goes with a file of raw bytes, and {source.text} says where it lies")
+        return {source.name: container.open(source.name, array_shape(shape))}
+
+    def _dumped(self, file: BinaryIO, label: str, source: _Source, shape: str | None) -> Opened:
+        """The arrays in a file of a dump, or in one of raw bytes. UsageError if it holds none of that name."""
+        origin = bytes_of(file, label) if source.path == STANDARD else Path(source.path)
+        kind = self.kind or kind_of_dump(file, origin)
         if kind == "allocations":
             raise click.UsageError(
                 f"{label} says where values lie, and holds no arrays: 'strided ls --json' lists the places, and "
                 "strided.read_allocations(...).open(image) reads an image of memory by them"
             )
-        if name is None and kind != "snapshot":
+        if source.name is None and kind != "snapshot":
             _refuse_without_arrays(kind, label, origin)
-            return self._raw(file, label, shape)
+            return self._one_array(file, label, shape)
         if kind == "binary" or is_npy(file):
-            raise click.UsageError(f"{label} holds one array, which has no name: leave ':{name}' out")
+            raise click.UsageError(f"{label} holds one array, which has no name: leave ':{source.name}' out")
         if shape is not None:
-            raise click.UsageError(f"{source} has a shape of its own: leave {shape!r} out")
+            raise click.UsageError(f"{source.text} has a shape of its own: leave {shape!r} out")
         content = strided.read_dump(origin, kind if kind == "snapshot" else self.kind, mapped=False)
-        return Opened(label, named_arrays(content), name)
+        return Opened(label, named_arrays(content), source.name)
 
-    def _raw(self, file: BinaryIO, label: str, shape: str | None, otherwise: str | AnyShape | None = None) -> Opened:
+    def _one_array(
+        self, file: BinaryIO, label: str, shape: str | None, otherwise: str | AnyShape | None = None
+    ) -> Opened:
         """The array in a raw or ``.npy`` file, named as the file is."""
         is_standard = sys.stdin is not None and file is sys.stdin.buffer
         name = "array" if is_standard else name_of(label)
         try:
-            array: Any = self.stack.enter_context(
-                file_array.open_file(
-                    file,
-                    label,
-                    shape,
-                    RawFormat(self.offset, self.bitorder, self.allow_excess),
-                    otherwise=otherwise,
-                )
-            )
+            found = file_array.open_file(file, label, shape, self.raw, otherwise=otherwise)
+            array: Any = self.stack.enter_context(found)
         except BufferSizeError as error:
             # A file that says its own shape was cut, or is damaged.
             advice = "" if shape is None and otherwise is None else _advice(error)
@@ -248,7 +272,7 @@ def with_reading(command: Callable[..., None]) -> Callable[..., None]:
         *args: Any, offset: int, bitorder: str, allow_excess: bool, kind: str | None, **kwargs: Any
     ) -> None:
         with contextlib.ExitStack() as stack:
-            command(*args, reading=Reading(offset, bitorder, kind, allow_excess, stack), **kwargs)
+            command(*args, reading=Reading(RawFormat(offset, bitorder, allow_excess), kind, stack), **kwargs)
 
     return options.offset(options.bitorder(options.allow_excess(options.kind(reading_command))))
 
@@ -263,66 +287,10 @@ def _advice(error: BufferSizeError) -> str:
     return f"{types}; 'strided identify' looks for layouts that fit"
 
 
-def format_of_file(name: str) -> Format | None:
-    """The format of a file, by its first bytes; None for raw bytes."""
-    with open(name, "rb") as file:
-        return format_of(file.read(HEAD_BYTES), os.path.getsize(name))
-
-
-def _kind_of_dump(file: BinaryIO, origin: Any) -> str | None:
-    """What a file of a dump holds; None for what other libraries write."""
-    from strided.dumps.detect import recognise
-
-    size = file.seek(0, os.SEEK_END)
-    file.seek(0)
-    if format_of(file.read(HEAD_BYTES), size) is not None:
-        return None
-    found = recognise(origin)
-    return "snapshot" if isinstance(origin, Path) and is_rest_of_snapshot(origin.name, found) else found
-
-
-def is_rest_of_snapshot(name: str, kind: str) -> bool:
-    """Whether a file of no known kind has a snapshot's name, or what is left of one behind the word "module".
-
-    What is left of a truncated snapshot shows by its name alone; its reader says what is wrong.
-    """
-    from strided.dumps.directory.names import parse_name
-
-    found = parse_name(name) or parse_name(f"module_{name}")
-    return kind in ("binary", "text") and found is not None and found.kind == "snapshot"
-
-
-def is_about_memory(origin: Any) -> bool:
-    """Whether a file, or its bytes, without HLO is one that `strided memory` reads."""
-    from strided.memory.material import material_of
-
-    try:
-        found = material_of(os.fspath(origin) if isinstance(origin, Path) else origin)
-    except DumpError:
-        return False
-    return any(one is not None for one in (found.text, found.limits, found.assignment))
-
-
-def is_npy(file: BinaryIO) -> bool:
-    """Whether a file begins as ``.npy`` files do."""
-    file.seek(0)
-    return file.read(len(NPY_MAGIC)) == NPY_MAGIC
-
-
 def bytes_of(file: BinaryIO, label: str) -> Any:
     """All bytes of a file, mapped; errors call it by this label."""
     with naming_in_read_errors(label):
         return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if file.seek(0, os.SEEK_END) else b""
-
-
-def named_arrays(content: Any) -> RunArrays:
-    """The values of a snapshot, named as in a dump folder; other contents have none."""
-    from strided.dumps.directory.programs import RunArrays, numbered_places
-    from strided.dumps.snapshots.snapshot import Snapshot
-
-    if not isinstance(content, Snapshot):
-        return RunArrays({})
-    return RunArrays(numbered_places("argument", content.arguments) | numbered_places("result", content.results))
 
 
 def shaped(operands: Sequence[str]) -> tuple[str, str | None, Sequence[str]]:
@@ -339,14 +307,6 @@ def shaped(operands: Sequence[str]) -> tuple[str, str | None, Sequence[str]]:
     if rest and is_shape(rest[0]) and not os.path.exists(rest[0]):
         return first, rest[0], rest[1:]
     return first, None, rest
-
-
-def refuse_empty(path: str) -> None:
-    """UsageError for a file without bytes, once it is expanded: nothing can be said of it. Errors as `open_head`."""
-    from strided.dumps.source import open_head
-
-    if os.path.isfile(path) and not open_head(path, 1):
-        raise click.UsageError(f"{path} is empty")
 
 
 def open_operand(name: str, stack: contextlib.ExitStack) -> tuple[BinaryIO, str]:

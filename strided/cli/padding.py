@@ -8,10 +8,10 @@ import os
 import click
 
 from strided import inspect
+from strided.cli.file_kinds import format_of_file
 from strided.cli.operands import (
     STANDARD,
     Reading,
-    format_of_file,
     only_array_of,
     with_layout,
     with_reading,
@@ -64,15 +64,7 @@ def padding(
     with progress(array.spec.slots - array.size, "reading") as advance:
         report = inspect.padding(array, progress=advance)
     if out is not None:
-        written = scrub_file(
-            operands[0],
-            out,
-            array.xla_shape,
-            offset=reading.offset,
-            bitorder=reading.bitorder,
-            allow_excess=reading.allow_excess,
-            overwrite=force,
-        )
+        written = scrub_file(operands[0], out, array.xla_shape, reading.raw, overwrite=force)
     click.echo(json.dumps(report.to_dict(), indent=2) if as_json else report.text(width()))
     if out is not None:
         click.echo(f"{visible(out)}: {written:,} bytes, zeros in its padding", err=as_json)

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 import click
 
 import strided
-from strided.cli.operands import STANDARD, is_about_memory, is_dump_folder, open_operand, refuse_empty
+from strided.cli.file_kinds import is_about_memory, refuse_empty
+from strided.cli.operands import STANDARD, is_dump_folder, open_operand
 from strided.errors import DumpError
 from strided.io.containers import chosen, split_name
 
@@ -92,15 +93,18 @@ def _module_in(origin: str | bytes, number: int | None) -> Module:
     kind = recognise(origin)
     if kind in ("npy", "npz", "safetensors") or (kind == "binary" and not label.endswith((".pb", ".pb.gz"))):
         raise click.UsageError(f"{label} holds no HLO, as text or proto; 'strided show' reads arrays")
-    if kind != "snapshot":
-        try:
-            return strided.read_hlo(origin, index=number)
-        except DumpError as error:
-            if (error.message == NO_COMPUTATION or kind == "memory report") and is_about_memory(origin):
-                raise click.UsageError(
-                    f"{label} is about memory, and holds no HLO: 'strided memory' reads it"
-                ) from None
-            raise
+    if kind == "snapshot":
+        return _module_in_snapshot(origin, number, label)
+    try:
+        return strided.read_hlo(origin, index=number)
+    except DumpError as error:
+        if (error.message == NO_COMPUTATION or kind == "memory report") and is_about_memory(origin):
+            raise click.UsageError(f"{label} is about memory, and holds no HLO: 'strided memory' reads it") from None
+        raise
+
+
+def _module_in_snapshot(origin: str | bytes, number: int | None, label: str) -> Module:
+    """The only module of a snapshot. UsageError for the number of another one, DumpError if it has none."""
     if number:
         raise click.UsageError(f"{label} is a snapshot, which holds one module: leave --module out")
     module = strided.read_snapshot(origin, mapped=False).module

@@ -163,7 +163,6 @@ def _end_as(code: int) -> NoReturn:
 
 def _nearby(path: str) -> str:
     """What may be meant by a path that leads nowhere."""
-    from strided.dumps.directory.names import parse_name
     from strided.io.remote import is_url
 
     if path == STANDARD:
@@ -177,19 +176,24 @@ def _nearby(path: str) -> str:
     if os.path.isfile(there):
         return f"; an array in a file is named as in {there}:{name}" if name else f"; {did_you_mean([there])}"
     with contextlib.suppress(OSError):
-        names = sorted(itertools.islice(os.listdir(there or "."), 10_000))
-        head, colon, tail = name.partition(":")
-        first, separator, below = name.replace("/", os.sep).partition(os.sep)
-        if colon and head in names:
-            return f"; leave '{colon}{tail}' out"
-        for meant, rest in ((name, ""), (head, colon + tail), (first, separator + below)):
-            if close := difflib.get_close_matches(meant, names, n=1, cutoff=0.8):
-                return f"; {did_you_mean([os.path.join(there, close[0]) + rest])}"
-        if there and any(map(parse_name, names)):
-            return f"; an array in a dump is named as in {there}:{name}"
-        if separator:
-            return f"; there is no folder {os.path.join(there, first)}"
+        return _meant_in(there, name, sorted(itertools.islice(os.listdir(there or "."), 10_000)))
     return ""
+
+
+def _meant_in(folder: str, name: str, names: Sequence[str]) -> str:
+    """What may be meant by the name of nothing in a folder, of which `names` are there."""
+    from strided.dumps.directory.names import parse_name
+
+    head, colon, tail = name.partition(":")
+    first, separator, below = name.replace("/", os.sep).partition(os.sep)
+    if colon and head in names:
+        return f"; leave '{colon}{tail}' out"
+    for meant, rest in ((name, ""), (head, colon + tail), (first, separator + below)):
+        if close := difflib.get_close_matches(meant, names, n=1, cutoff=0.8):
+            return f"; {did_you_mean([os.path.join(folder, close[0]) + rest])}"
+    if folder and any(map(parse_name, names)):
+        return f"; an array in a dump is named as in {folder}:{name}"
+    return f"; there is no folder {os.path.join(folder, first)}" if separator else ""
 
 
 def _warn(message: Warning | str, *_: object, **__: object) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from collections.abc import Sequence
 from typing import Any
 
 import click
@@ -52,21 +53,14 @@ def show(
     It lies in a raw buffer, a .npy, .npz, .safetensors or .zarr file, a snapshot or a dump folder. Extremes and mean
     are shown too, unless there are too many values to read.
     """
-    if wrong := [operand for operand in operands if operand.startswith("--")]:
-        known = [name for option in context.command.params for name in option.opts if name.startswith("--")]
-        raise click.NoSuchOption(wrong[0], possibilities=difflib.get_close_matches(wrong[0], known))
+    _refuse_unknown(operands, context.command)
     if as_hex + as_csv + histogram + stats + (as_json and not (histogram or stats)) > 1:
         raise click.UsageError(
             "--hex, --csv, --json, --stats and --histogram: give one; only --json goes with --stats or --histogram"
         )
-
-    array, rest = array_of(operands, reading)
-    if len(rest) > 1:
-        raise click.UsageError(f"an index is one operand: '{', '.join(rest)}', not {' '.join(rest)}")
-    values = array[inspect.parse_index(rest[0])] if rest else array
+    values = _selected(operands, reading)
     if isinstance(values, np.generic) and (as_hex or as_csv or as_json or stats or histogram):
         values = np.asarray(values)
-
     if not forms.are_numbers(values.dtype) and (stats or histogram):
         raise click.UsageError(f"{values.dtype} is no type of numbers: leave --stats and --histogram out")
     with np.printoptions(linewidth=max(20, width())):
@@ -76,11 +70,7 @@ def show(
         elif as_hex:
             click.echo(forms.hexadecimal(values))
         elif histogram:
-            summary = _summary(values)
-            if as_json:
-                click.echo(forms.histogram_json(values, summary))
-            else:
-                click.echo(f"{forms.histogram_text(values, summary, width())}\n\n{fitted(str(summary))}")
+            click.echo(_histogram(values, as_json=as_json))
         elif stats:
             summary = _summary(values)
             click.echo(forms.statistics_json(summary) if as_json else fitted(str(summary)))
@@ -90,6 +80,29 @@ def show(
             click.echo(str(values))
             if not isinstance(values, np.generic):
                 _echo_about(values)
+
+
+def _refuse_unknown(operands: Sequence[str], command: click.Command) -> None:
+    """NoSuchOption for an operand that looks like an option."""
+    if wrong := [operand for operand in operands if operand.startswith("--")]:
+        known = [name for option in command.params for name in option.opts if name.startswith("--")]
+        raise click.NoSuchOption(wrong[0], possibilities=difflib.get_close_matches(wrong[0], known))
+
+
+def _selected(operands: Sequence[str], reading: Reading) -> Any:
+    """The array that operands name, or what the index behind it selects."""
+    array, rest = array_of(operands, reading)
+    if len(rest) > 1:
+        raise click.UsageError(f"an index is one operand: '{', '.join(rest)}', not {' '.join(rest)}")
+    return array[inspect.parse_index(rest[0])] if rest else array
+
+
+def _histogram(values: Any, *, as_json: bool) -> str:
+    """How often which values occur, with their summary."""
+    summary = _summary(values)
+    if as_json:
+        return forms.histogram_json(values, summary)
+    return f"{forms.histogram_text(values, summary, width())}\n\n{fitted(str(summary))}"
 
 
 def _summary(values: Any) -> inspect.Statistics:

@@ -123,19 +123,10 @@ def _of_program_or_pair(target: Any) -> Page | None:
 
 def _of_array(target: Any, to: str | Layout | None) -> Page:
     """The page of a shape or an array, beside another layout if one is given."""
-    if isinstance(target, (str, os.PathLike)) and os.path.exists(target):
-        raise TypeError(f"{target} is a path; open it first: strided.open, open_dump or read_hlo")
-    if isinstance(target, np.ndarray):
-        raise TypeError("an ndarray has no layout to explore: strided.LayoutArray.from_numpy lays it out")
+    _refuse_without_layout(target)
     array = target if hasattr(target, "xla_shape") else None
-    if array is None and hasattr(type(target), "xla_shape"):
-        raise UnsupportedError(f"{target.spec} is no XLA shape: a page shows the addresses of one")
-    if array is None:
-        shape, bitorder = array_shape(target), "little"
-    elif getattr(array, "is_view", False):
-        raise UnsupportedError("a view is a part of a buffer: explore the whole array that it is a view of")
-    else:
-        shape, bitorder = array_shape(array.xla_shape), getattr(getattr(array, "blank", array), "bitorder", "little")
+    shape = array_shape(target if array is None else array.xla_shape)
+    bitorder = "little" if array is None else getattr(getattr(array, "blank", array), "bitorder", "little")
     values = None if array is None else values_data(array)
     facts = [*rows_of(shape)]
     if array is not None and values is None:
@@ -153,6 +144,18 @@ def _of_array(target: Any, to: str | Layout | None) -> Page:
         plan = html.escape(str(plan_between(shape, other)))
         more = f"<section><h2>The conversion</h2><pre class='plan'>{plan}</pre></section>\n"
     return build_page(str(shape), facts, "main", data, more)
+
+
+def _refuse_without_layout(target: Any) -> None:
+    """TypeError, or UnsupportedError, for what is neither a shape nor all of an array in an XLA layout."""
+    if isinstance(target, (str, os.PathLike)) and os.path.exists(target):
+        raise TypeError(f"{target} is a path; open it first: strided.open, open_dump or read_hlo")
+    if isinstance(target, np.ndarray):
+        raise TypeError("an ndarray has no layout to explore: strided.LayoutArray.from_numpy lays it out")
+    if not hasattr(target, "xla_shape") and hasattr(type(target), "xla_shape"):
+        raise UnsupportedError(f"{target.spec} is no XLA shape: a page shows the addresses of one")
+    if hasattr(target, "xla_shape") and getattr(target, "is_view", False):
+        raise UnsupportedError("a view is a part of a buffer: explore the whole array that it is a view of")
 
 
 def _of_module(module: Module) -> Page:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import base64
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -69,53 +69,70 @@ def map_data(
         cells = _sampled(finest, steps)
         if math.prod(cells.shape) <= 2 * MOST_SAMPLED:
             break  # else more rows would mean to read more
-    array = array[tuple(slice(None, None, step) for step in steps)]
-    other, parts = _reductions(array, cells, order)
-    count = cells.sizes().reshape(cells.cells) - other
+    found = _reductions(array[tuple(slice(None, None, step) for step in steps)], cells, order)
     levels: dict[tuple[int, int], dict[str, Any]] = {}
     for scale in scales:
         cells = coarser(finest, min(rows, scale * most_rows), scale * most_columns)
-        if (cells.rows, cells.columns) in levels:
-            continue
-        is_element = bool(cells.sizes().max() == 1)
-        is_small = cells.rows * cells.columns <= _MOST_EXTREMES and not is_element
-        number, not_finite = refolded(count, finest, cells), refolded(other, finest, cells)
-        planes = {}
-        for name, (ufunc, part) in parts.items() if is_small or not levels else [("mean", parts["mean"])]:
-            with np.errstate(over="ignore", invalid="ignore"):
-                plane = refolded(part, finest, cells, ufunc)
-                plane = np.where(number, plane / number if name == "mean" else plane, np.nan)
-            planes[name] = _in_bytes(plane) if levels else _in_base64(plane, "<f4")
-        found = _labels(finest, cells) | {"planes": planes}
-        if levels:
-            marks = np.packbits(not_finite > 0, bitorder="little")
-            found |= {"is_element": is_element, "marks": _in_base64(marks, "u1") if marks.any() else None}
-        else:
-            found["planes"]["not finite"] = _in_base64(not_finite, "<f4")
-        levels[cells.rows, cells.columns] = found
+        if (cells.rows, cells.columns) not in levels:
+            level = _finer_level if levels else _coarsest_level
+            levels[cells.rows, cells.columns] = _labels(finest, cells) | level(found, finest, cells)
     coarsest, *finer = levels.values()
     return coarsest | {"sample": list(steps), "finer": finer}
 
 
-def _reductions(array: Any, cells: Folding, order: Sequence[int]) -> tuple[Counts, dict[str, _Part]]:
-    """The number of elements of each cell that are not finite; the sum, least and largest of the others.
+class _Reductions(NamedTuple):
+    """The elements of each cell that are finite, and the others; the sum, the least and the largest of the former."""
 
-    The array is read once, block by block, in an order of its dimensions.
-    """
+    finite: Counts
+    others: Counts
+    parts: dict[str, _Part]
+
+    def planes(
+        self, names: Iterable[str], finest: Folding, cells: Folding
+    ) -> Iterator[tuple[str, npt.NDArray[np.float64]]]:
+        """The mean, the least or the largest value of each cell of a coarser map; NaN where none is finite."""
+        finite = refolded(self.finite, finest, cells)
+        for name in names:
+            ufunc, part = self.parts[name]
+            with np.errstate(over="ignore", invalid="ignore"):
+                plane = refolded(part, finest, cells, ufunc)
+                plane = np.where(finite, plane / finite if name == "mean" else plane, np.nan)
+            yield name, plane
+
+
+def _reductions(array: Any, cells: Folding, order: Sequence[int]) -> _Reductions:
+    """What the cells of an array hold. It is read once, block by block, in an order of its dimensions."""
     least, largest, total = (np.full(cells.cells, start) for start in (np.inf, -np.inf, 0.0))
-    other = cells.counts()
+    others = cells.counts()
     for box in boxes(even_cuts(array.shape, run_block(array.shape, _BLOCK_ELEMENTS, order)), order):
         key: Any = (*box, ...)
         values = _as_floats(np.asarray(array[key]))
         low = high = summed = values
         if not (is_finite := np.isfinite(values)).all():
             low, high, summed = (np.where(is_finite, values, otherwise) for otherwise in (np.inf, -np.inf, 0))
-            cells.add(other, box, ~is_finite)
+            cells.add(others, box, ~is_finite)
         cells.accumulate(np.minimum, least, box, low)
         cells.accumulate(np.maximum, largest, box, high)
         with np.errstate(over="ignore", invalid="ignore"):
             cells.accumulate(np.add, total, box, summed)
-    return other, {"mean": (np.add, total), "least": (np.minimum, least), "largest": (np.maximum, largest)}
+    parts: dict[str, _Part] = {"mean": (np.add, total), "least": (np.minimum, least), "largest": (np.maximum, largest)}
+    return _Reductions(cells.sizes().reshape(cells.cells) - others, others, parts)
+
+
+def _coarsest_level(found: _Reductions, finest: Folding, cells: Folding) -> dict[str, Any]:
+    """The planes of a map in single precision."""
+    planes = {name: _in_base64(plane, "<f4") for name, plane in found.planes(found.parts, finest, cells)}
+    return {"planes": planes | {"not finite": _in_base64(refolded(found.others, finest, cells), "<f4")}}
+
+
+def _finer_level(found: _Reductions, finest: Folding, cells: Folding) -> dict[str, Any]:
+    """The planes of a finer map, a byte for each value; of many cells, and of single elements, the means alone."""
+    is_element = bool(cells.sizes().max() == 1)
+    has_extremes = cells.rows * cells.columns <= _MOST_EXTREMES and not is_element
+    names = found.parts if has_extremes else ["mean"]
+    planes = {name: _in_bytes(plane) for name, plane in found.planes(names, finest, cells)}
+    marks = np.packbits(refolded(found.others, finest, cells) > 0, bitorder="little")
+    return {"planes": planes, "is_element": is_element, "marks": _in_base64(marks, "u1") if marks.any() else None}
 
 
 def _labels(finest: Folding, cells: Folding) -> dict[str, Any]:

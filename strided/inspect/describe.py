@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, SupportsIndex, TypeVar
 
 from strided.arrays.buffer_spec import spec_of
@@ -143,15 +143,24 @@ def rows_of(shape: Shape) -> Iterator[tuple[str, str]]:
         return
     if layout.tiles:
         yield "tiles", tiles_in_words(shape)
-    elif (steps := strides(shape)) is not None and steps:
-        one = "element" if steps == [1] else "elements"
-        unit = "byte" if steps == [1] and bits == 8 else "bytes"
-        in_bytes = f"; {', '.join(f'{s * bits // 8:,}' for s in steps)} {unit}" if bits % 8 == 0 else ""
-        yield "strides", f"{', '.join(f'{s:,}' for s in steps)} {one}{in_bytes}"
+    elif steps := strides(shape):
+        yield "strides", _strides_in_words(steps, bits)
     if known.padded_dimensions != shape.dimensions and known.total_bytes:
         yield "stored", f"as {' x '.join(f'{n:,}' for n in known.padded_dimensions)}, the rest is padding"
     yield "memory", f"{_memory_in_words(known)}, in {layout.memory_space_name}"
     yield from _particulars(shape, layout)
+
+
+def _strides_in_words(steps: Sequence[int], bits: int) -> str:
+    """Strides in elements, and in bytes if elements take whole ones.
+
+    >>> _strides_in_words([300, 1], 16), _strides_in_words([1], 4)
+    ('300, 1 elements; 600, 2 bytes', '1 element')
+    """
+    one = "element" if steps == [1] else "elements"
+    unit = "byte" if steps == [1] and bits == 8 else "bytes"
+    in_bytes = f"; {', '.join(f'{s * bits // 8:,}' for s in steps)} {unit}" if bits % 8 == 0 else ""
+    return f"{', '.join(f'{s:,}' for s in steps)} {one}{in_bytes}"
 
 
 def _memory_in_words(known: Sizes) -> str:

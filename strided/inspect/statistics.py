@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -71,9 +71,19 @@ def statistics(array: Any, *, progress: Callable[[int], object] | None = None) -
     min -4  max 1.5  mean -1.25  NaN 1  Inf 1
     """
     check_progress(progress)
-    minimum, maximum, total, finite, nan, inf = math.inf, -math.inf, np.clongdouble(0), 0, 0, 0
     opened = array if callable(array) else lambda: array
     array = opened()
+    _refuse_other_than_numbers(array)
+    order, totals = _order_in_memory(array), _Totals()
+    for box in boxes(even_cuts(array.shape, run_block(array.shape, _BLOCK_ELEMENTS, order)), order):
+        totals.add(_widened(np.asarray(opened()[(*box, ...)])))
+        if progress is not None:
+            progress(math.prod(s.stop - s.start for s in box))
+    return totals.summary(math.prod(array.shape), is_complex=np.dtype(array.dtype).kind == "c")
+
+
+def _refuse_other_than_numbers(array: Any) -> None:
+    """TypeError for anything but an array of numbers or truth values."""
     if not hasattr(array, "shape") or not hasattr(array, "dtype"):
         raise TypeError(
             f"statistics takes a LayoutArray, an ndarray or a function that returns one, not {type(array).__name__}"
@@ -81,31 +91,58 @@ def statistics(array: Any, *, progress: Callable[[int], object] | None = None) -
     kind = np.dtype(array.dtype).type
     if issubclass(kind, _NO_NUMBERS) or not issubclass(kind, np.generic):
         raise TypeError(f"statistics takes numbers and truth values, not {array.dtype}")
-    order = None
-    if (layout := getattr(array, "layout", None)) is not None and len(layout.minor_to_major) == len(array.shape):
-        order = layout.minor_to_major[::-1]  # in the order of memory: each page of a file is read once
-    for box in boxes(even_cuts(array.shape, run_block(array.shape, _BLOCK_ELEMENTS, order)), order):
-        values = _widened(np.asarray(opened()[(*box, ...)]))
+
+
+def _order_in_memory(array: Any) -> tuple[int, ...] | None:
+    """The axes from major to minor, so that each page of a file is read once; None if no layout tells."""
+    layout = getattr(array, "layout", None)
+    if layout is None or len(layout.minor_to_major) != len(array.shape):
+        return None
+    order: tuple[int, ...] = layout.minor_to_major[::-1]
+    return order
+
+
+@dataclass(slots=True)
+class _Totals:
+    """What the blocks of an array that were read add up to."""
+
+    minimum: float = math.inf
+    maximum: float = -math.inf
+    total: Any = field(default_factory=lambda: np.clongdouble(0))
+    finite: int = 0
+    nan: int = 0
+    inf: int = 0
+
+    def add(self, values: npt.NDArray[Any]) -> None:
+        """Add the values of a block."""
         if values.dtype.kind in "fc":
-            good = np.isfinite(values)
-            if not good.all():
-                nan += (count := int(np.count_nonzero(np.isnan(values))))
-                inf += int(values.size - np.count_nonzero(good) - count)
-                values = values[good]
-        if values.size:
-            finite += values.size
-            if values.dtype.kind != "c":
-                minimum, maximum = min(minimum, values.min().item()), max(maximum, values.max().item())
-            total += _sum(values)
-        if progress is not None:
-            progress(math.prod(s.stop - s.start for s in box))
-    mean = None if not finite else complex(total / finite)
-    if mean is not None and np.dtype(array.dtype).kind != "c":
-        mean = mean.real
-    ordered = minimum <= maximum
-    return Statistics(
-        math.prod(array.shape), minimum if ordered else None, maximum if ordered else None, mean, nan, inf
-    )
+            values = self._finite_of(values)
+        if not values.size:
+            return
+        self.finite += values.size
+        if values.dtype.kind != "c":
+            self.minimum = min(self.minimum, values.min().item())
+            self.maximum = max(self.maximum, values.max().item())
+        self.total += _sum(values)
+
+    def _finite_of(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """The finite values; the others are counted."""
+        is_finite = np.isfinite(values)
+        if is_finite.all():
+            return values
+        nan = int(np.count_nonzero(np.isnan(values)))
+        self.nan += nan
+        self.inf += int(values.size - np.count_nonzero(is_finite) - nan)
+        finite: npt.NDArray[Any] = values[is_finite]
+        return finite
+
+    def summary(self, size: int, *, is_complex: bool) -> Statistics:
+        """The summary of an array of so many elements."""
+        mean = None if not self.finite else complex(self.total / self.finite)
+        if mean is not None and not is_complex:
+            mean = mean.real
+        low, high = (self.minimum, self.maximum) if self.minimum <= self.maximum else (None, None)
+        return Statistics(size, low, high, mean, self.nan, self.inf)
 
 
 def _sum(values: npt.NDArray[Any]) -> Any:

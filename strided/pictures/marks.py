@@ -8,6 +8,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -98,32 +99,17 @@ class MarkMap:
         >>> MarkMap(cells, np.eye(2, 3, dtype=np.int64), "differs").svg().startswith("<svg xmlns=")
         True
         """
-        cells = self.folding
-        shades, flags = self._shades(cells)
-        wide = min(24, max(5, _PICTURE_WIDTH // cells.columns))
-        high = min(20, max(8, wide))
-        left, top = _MARGIN + 8 * max(map(len, cells.row_labels())) + 8, _MARGIN + _LINE
-        right, bottom = left + wide * cells.columns, top + high * cells.rows
-        drawn = [box(left, top, right - left, bottom - top, "currentColor", 0.06)]
-        for r, row in enumerate(np.where(flags, len(_SHADES), shades)):
-            for look, start, stop in _stretches(row):
-                drawn.append(box(left + start * wide, top + r * high, (stop - start) * wide, high, *_LOOKS[look], 0))
-        xs = [left + c * wide for c in range(0, cells.columns, cells.tile_columns() or cells.columns)][1:]
-        ys = [top + r * high for r in _row_edges(cells)]
-        drawn += [line(x, top, x, bottom, 0.7) for x in xs] + [line(left, y, right, y, 0.7) for y in ys]
-        every = -(-14 // high)
-        for r, label in enumerate(cells.row_labels()[::every]):
-            drawn.append(text(left - 8, top + (r * every + 0.5) * high + 4, label, 0.7, "end"))
-        for c, label in _spaced(cells, lambda label: -(-8 * (len(label) + 1) // wide)):
-            drawn.append(text(left + c * wide, top - 6, label, 0.7, "start"))
+        frame = _Frame.of(self.folding)
+        shades, flags = self._shades(self.folding)
+        drawn = [*frame.filled(np.where(flags, len(_SHADES), shades)), *frame.edges(), *frame.labels()]
         keys = [(_LOOKS[k], f"{self.marked}: {_SHADE_TEXT[k]}") for k in np.unique(shades)]
         keys += [(_LOOKS[-1], self.flagged)] * bool(flags.any())
-        caption, y = f"a cell: {_cell_text(cells)}", bottom + _MARGIN
+        caption, left, y = f"a cell: {_cell_text(self.folding)}", frame.left, frame.bottom + _MARGIN
         for (fill, opacity), words in keys:
             drawn += [box(left, y, 14, 14, fill, opacity), text(left + 22, y + 12, words, 1, "start")]
             y += _LINE
         drawn.append(text(left, y + 12, caption, 0.7, "start"))
-        width = max(right, *(left + 22 + 8 * len(words) for words in (caption, *(words for _, words in keys))))
+        width = max(frame.right, *(left + 22 + 8 * len(words) for words in (caption, *(words for _, words in keys))))
         return document(drawn, width + _MARGIN, y + _LINE, title)
 
     def _fitting(self, width: int, max_rows: int) -> tuple[Folding, int]:
@@ -145,6 +131,57 @@ class MarkMap:
         shades[counts == sizes] = 4
         flags = np.zeros(counts.shape, np.int64) if self.flags is None else refolded(self.flags, self.folding, cells)
         return shades, flags > 0
+
+
+class _Frame(NamedTuple):
+    """Where the cells of a map stand in a picture: where the first one begins, and how wide and high each is."""
+
+    cells: Folding
+    left: int
+    top: int
+    wide: int
+    high: int
+
+    @classmethod
+    def of(cls, cells: Folding) -> Self:
+        wide = min(24, max(5, _PICTURE_WIDTH // cells.columns))
+        left = _MARGIN + 8 * max(map(len, cells.row_labels())) + 8
+        return cls(cells, left, _MARGIN + _LINE, wide, min(20, max(8, wide)))
+
+    @property
+    def right(self) -> int:
+        return self.left + self.wide * self.cells.columns
+
+    @property
+    def bottom(self) -> int:
+        return self.top + self.high * self.cells.rows
+
+    def filled(self, looks: npt.NDArray[np.int64]) -> Iterator[str]:
+        """The background, and the cells in their looks."""
+        yield box(self.left, self.top, self.right - self.left, self.bottom - self.top, "currentColor", 0.06)
+        for r, row in enumerate(looks):
+            y = self.top + r * self.high
+            for look, start, stop in _stretches(row):
+                width = (stop - start) * self.wide
+                yield box(self.left + start * self.wide, y, width, self.high, *_LOOKS[look], 0)
+
+    def edges(self) -> Iterator[str]:
+        """The edges of tiles."""
+        columns = range(0, self.cells.columns, self.cells.tile_columns() or self.cells.columns)
+        for c in columns[1:]:
+            x = self.left + c * self.wide
+            yield line(x, self.top, x, self.bottom, 0.7)
+        for r in _row_edges(self.cells):
+            y = self.top + r * self.high
+            yield line(self.left, y, self.right, y, 0.7)
+
+    def labels(self) -> Iterator[str]:
+        """The indices of rows and columns, as many as there is room for."""
+        every = -(-14 // self.high)
+        for r, label in enumerate(self.cells.row_labels()[::every]):
+            yield text(self.left - 8, self.top + (r * every + 0.5) * self.high + 4, label, 0.7, "end")
+        for c, label in _spaced(self.cells, lambda label: -(-8 * (len(label) + 1) // self.wide)):
+            yield text(self.left + c * self.wide, self.top - 6, label, 0.7, "start")
 
 
 def _row_edges(cells: Folding) -> set[int]:

@@ -20,6 +20,7 @@ from strided.cli.group import commands
 from strided.diagnosis.padding import areas, scan
 from strided.diagnosis.padding.scrub import scrub_file
 from strided.inspect import Padding, padding
+from strided.io.raw_format import RawFormat
 from strided.layout import Layout, Shape
 from tests import oracle
 from tests.arrays.test_buffer_spec import ScaleFactors
@@ -328,7 +329,7 @@ def test_the_copy_takes_its_name_on_windows(dirty: Path, monkeypatch: pytest.Mon
     """No file that is mapped is renamed or removed there."""
     as_on_windows(monkeypatch)
     for overwrite in (False, True):
-        scrub_file(dirty, dirty.with_name("clean.bin"), sd.parse_shape(TILED), offset=16, overwrite=overwrite)
+        scrub_file(dirty, dirty.with_name("clean.bin"), sd.parse_shape(TILED), RawFormat(16), overwrite=overwrite)
     assert sorted(os.listdir(dirty.parent)) == ["clean.bin", "dirty.bin"]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, SupportsIndex
 
@@ -80,13 +80,10 @@ def diff_dumps(
         names = _in_order(one, module)
         only_a += [f"{name}/{value}" for value in names if value not in other.arrays]
         only_b += [f"{name}/{value}" for value in other.arrays if value not in one.arrays]
-        for value, instruction in names.items():
-            if value not in other.arrays:
-                continue
+        for key, value in _in_both(name, (one, other), names):
             if progress is not None:
-                progress(f"{name}/{value}")
-            sides, files = (one.arrays, other.arrays), (_file_of(one, value), _file_of(other, value))
-            values += differences_of(f"{name}/{value}", sides, value, tolerance, limit, instruction, files)
+                progress(value.name)
+            values += differences_of(value, (one.arrays, other.arrays), key, tolerance, limit)
     unread = [
         f"{letter}: {name}: {problem}"
         for letter, programs in (("a", first), ("b", second))
@@ -127,6 +124,16 @@ def _in_order(program: Program, module: Module | str | None) -> dict[str, str]:
         names[name] = known.get(name.rpartition("/")[2], "")
     last = len(place)
     return dict(sorted(names.items(), key=lambda item: (item[0].rpartition("/")[0], place.get(item[1], last))))
+
+
+def _in_both(
+    name: str, programs: tuple[Program, Program], names: Mapping[str, str]
+) -> Iterator[tuple[str, ValueDifference]]:
+    """The values that both programs have, of some with their instructions: each under its key, not compared yet."""
+    for key, instruction in names.items():
+        if key in programs[1].arrays:
+            first, second = (_file_of(program, key) for program in programs)
+            yield key, ValueDifference(f"{name}/{key}", instruction, files=(first, second))
 
 
 def _file_of(program: Program, value: str) -> Path:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path
+from dataclasses import replace
 from typing import Any, SupportsIndex
 
 import numpy as np
@@ -69,32 +69,33 @@ def diff_arrays(
         if name in b:
             if progress is not None:
                 progress(name)
-            values += differences_of(name, (a, b), name, tolerance, limit)
+            values += differences_of(ValueDifference(name), (a, b), name, tolerance, limit)
     only_in_a, only_in_b = ([name for name in one if name not in other] for one, other in ((a, b), (b, a)))
     return ArraysDifference("a", "b", tuple(values), tuple(only_in_a), tuple(only_in_b))
 
 
 def differences_of(
-    name: str,
+    value: ValueDifference,
     sides: tuple[Mapping[str, Any], Mapping[str, Any]],
     key: str,
     tolerance: Tolerance,
     limit: SupportsIndex,
-    instruction: str = "",
-    files: tuple[Path, ...] = (),
 ) -> Iterator[ValueDifference]:
-    """The differences of a value that both sides have: of each part of a tuple or mapping; none of tokens."""
+    """A value that both sides have, with its difference: each part of a tuple or mapping; none for tokens."""
     try:
-        first, second = (dict(_flat(name, side[key])) for side in sides)
+        first, second = (dict(_flat(value.name, side[key])) for side in sides)
     except (StridedError, OSError) as error:
-        yield ValueDifference(name, instruction, None, str(error), files)
+        yield replace(value, problem=str(error))
         return
-    for part in first | second:
-        if part not in first or part not in second:
-            yield ValueDifference(part, instruction, None, f"only in {'a' if part in first else 'b'}", files)
-        elif (found := _difference_or_why(first[part], second[part], tolerance, limit)) is not None:
-            problem = found if isinstance(found, str) else ""
-            yield ValueDifference(part, instruction, None if isinstance(found, str) else found, problem, files)
+    for name in first | second:
+        if name not in first or name not in second:
+            yield replace(value, name=name, problem=f"only in {'a' if name in first else 'b'}")
+            continue
+        found = _difference_or_why(first[name], second[name], tolerance, limit)
+        if isinstance(found, str):
+            yield replace(value, name=name, problem=found)
+        elif found is not None:
+            yield replace(value, name=name, difference=found)
 
 
 def _flat(name: str, value: Any) -> Iterator[tuple[str, Any]]:

@@ -37,10 +37,10 @@ class ValueDifference:
     """
 
     name: str
-    instruction: str
-    difference: Difference | None
-    problem: str
-    files: tuple[Path, ...]
+    instruction: str = ""
+    difference: Difference | None = None
+    problem: str = ""
+    files: tuple[Path, ...] = ()
 
     @property
     def equal(self) -> bool:

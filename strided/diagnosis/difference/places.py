@@ -43,6 +43,9 @@ LEAST_BITS = 10.0
 #: Kinds of places, several of which a box inside of them may tell more of, and how much smaller than they it must be.
 _LINES, _SMALLER = ("row", "column", "plane"), 2
 
+#: What the sentence on places ends with in which no two elements are equal.
+_IF_ALL_DIFFER = "; every element there differs"
+
 Numbers = npt.NDArray[np.int64]
 Index = tuple[int, ...]
 #: Lanes of a vector register of a TPU.
@@ -135,7 +138,7 @@ class _Kind:
         return [_Stretches(0, n, n, n) if cut is None else cut.place(i, n) for cut, i, n in axes]
 
 
-class _Judged(NamedTuple):
+class _Scored(NamedTuple):
     """A pattern, how telling it is in bits, how many places it names, and how many elements they have."""
 
     bits: float
@@ -152,7 +155,7 @@ def places(a: Operand, b: Operand, tally: Tally) -> list[Pattern]:
     some = tally.points(np.random.default_rng(0).permutation(tally.places)[:_SAMPLE])
     likely = (kind for kind in _kinds(a, b, tally.shape) if _fullest(kind, some)[0] >= _LIKELY_SHARE)
     tiled = _tiled(a, b)
-    found = [each for kind in likely if (each := _judged(kind, tiled, tally, points)) is not None]
+    found = [each for kind in likely if (each := _scored(kind, tiled, tally, points)) is not None]
     best = sorted(found, key=lambda each: -each.bits)[:1]
     if best and best[0].number > 1 and best[0].pattern.kind in _LINES and (box := _extent(tally)) is not None:
         best = [box] if box.bits > best[0].bits and _SMALLER * box.size <= best[0].size else best
@@ -169,7 +172,7 @@ def extent(tally: Tally) -> Pattern | None:
     return None if found is None else found.pattern
 
 
-def _extent(tally: Tally) -> _Judged | None:
+def _extent(tally: Tally) -> _Scored | None:
     box = [_spanned(tally.per_axis.get(axis), n) for axis, n in enumerate(tally.shape)]
     size, total = math.prod(own.size for own in box), math.prod(tally.shape)
     if size > _MOST_OF_ARRAY * total or 2 * tally.count < size:
@@ -178,10 +181,8 @@ def _extent(tally: Tally) -> _Judged | None:
     bits = tally.count * math.log2(total / size) - math.log2(chosen)
     if bits < LEAST_BITS:
         return None
-    text = f"all {tally.count:,} mismatches lie in {_in_words(box)}"
-    if tally.count == size:
-        text += "; every element there differs"
-    return _Judged(bits, 1, size, Pattern("box", _key(box, tally.shape), 1.0, text))
+    text = f"all {tally.count:,} mismatches lie in {_in_words(box)}{_IF_ALL_DIFFER * (tally.count == size)}"
+    return _Scored(bits, 1, size, Pattern("box", _key(box, tally.shape), 1.0, text))
 
 
 def _spanned(counts: Numbers | None, size: int) -> _Stretches:
@@ -199,7 +200,7 @@ def _element(a: Operand, b: Operand, tally: Tally) -> Pattern:
     return Pattern("element", where, 1.0, f"the only mismatch is at [{where}]: {at}")
 
 
-def _judged(kind: _Kind, tiled: tuple[str, LayoutArray] | None, tally: Tally, points: Points) -> _Judged | None:
+def _scored(kind: _Kind, tiled: tuple[str, LayoutArray] | None, tally: Tally, points: Points) -> _Scored | None:
     """How telling the fullest places of a kind are, in bits, and the pattern; None if many mismatches lie elsewhere."""
     share, least, indices = _fullest(kind, points)
     if share < LEAST_SHARE or (len(indices) > 1 and least < _LEAST_EACH):
@@ -207,11 +208,7 @@ def _judged(kind: _Kind, tiled: tuple[str, LayoutArray] | None, tally: Tally, po
     boxes = [kind.place(index, tally.shape) for index in indices]
     is_sure = not tally.level
     if tally.level:
-        # A sample alone cannot say "all". Counts along an axis can, where places are cut along that one alone.
-        axes = [k for k, cut in enumerate(kind.cuts) if cut is not None]
-        outside = [_outside(tally, k, kind, indices) for k in axes if k in tally.per_axis]
-        share = min(share, 1 - max(outside, default=0) / tally.count)
-        is_sure = len(outside) == len(axes) and 1 in (len(boxes), len(axes))
+        share, is_sure = _counted_share(share, kind, tally, indices)
         if share < LEAST_SHARE:
             return None
     size, total = sum(math.prod(own.size for own in box) for box in boxes), math.prod(tally.shape)
@@ -227,13 +224,22 @@ def _judged(kind: _Kind, tiled: tuple[str, LayoutArray] | None, tally: Tally, po
     if share == 1:
         part = "all" if is_sure else "nearly all"
     named = _named([kind.name(index, _in_words(own)) for index, own in zip(indices, boxes, strict=True)])
-    text = f"{part} {tally.count:,} mismatches lie in {named}"
     if kind.kind == "tile" and tiled is not None and number == 1:
-        text += f": {_bytes(tiled[1], boxes[0])} of {tiled[0]}"
-    if count == size:
-        text += "; every element there differs"
+        named += f": {_bytes(tiled[1], boxes[0])} of {tiled[0]}"
+    text = f"{part} {tally.count:,} mismatches lie in {named}{_IF_ALL_DIFFER * (count == size)}"
     where = "; ".join(_key(box, tally.shape) for box in boxes)
-    return _Judged(bits, number, size, Pattern(kind.kind, where, float(share), text))
+    return _Scored(bits, number, size, Pattern(kind.kind, where, float(share), text))
+
+
+def _counted_share(share: float, kind: _Kind, tally: Tally, indices: list[Index]) -> tuple[float, bool]:
+    """A sample's share of the mismatches in some places, as counts along axes bound it, and whether these are sure.
+
+    A sample alone cannot say "all". Counts along an axis can, where places are cut along that one alone.
+    """
+    axes = [k for k, cut in enumerate(kind.cuts) if cut is not None]
+    outside = [_outside(tally, k, kind, indices) for k in axes if k in tally.per_axis]
+    is_sure = len(outside) == len(axes) and 1 in (len(indices), len(axes))
+    return min(share, 1 - max(outside, default=0) / tally.count), is_sure
 
 
 def _outside(tally: Tally, axis: int, kind: _Kind, indices: list[Index]) -> int:

@@ -20,7 +20,7 @@ from strided.arrays.blocks import Box, boxes, common_block, even_cuts, run_block
 from strided.arrays.layout_array import LayoutArray
 from strided.diagnosis.bit_patterns import patterns
 from strided.diagnosis.difference.operands import Operand, Wrapped
-from strided.diagnosis.difference.tally import Part, Tally
+from strided.diagnosis.difference.tally import Increment, Tally
 from strided.diagnosis.difference.values import (
     Mask,
     Tolerance,
@@ -158,7 +158,7 @@ class _Scan:
             tally.keep(first, places, level)
             tally.element_bytes += element_bytes
 
-    def _measured(self, x: Array, y: Array) -> Part:
+    def _measured(self, x: Array, y: Array) -> Increment:
         """What some pairs whose bits differ add to a tally."""
         found = measured(x, y, self.tolerance)
         unequal, steps = found.unequal, found.steps
@@ -166,7 +166,7 @@ class _Scan:
             x, y, steps = x[unequal], y[unequal], steps[unequal]
         has_bits = self.a.dtype == self.b.dtype and x.dtype.itemsize <= 8
         changed = patterns(x) ^ patterns(y) if has_bits else np.zeros(0, np.uint8)
-        return Part(
+        return Increment(
             unequal,
             found.unordered,
             found.distance.max().item(),

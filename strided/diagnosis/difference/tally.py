@@ -26,7 +26,7 @@ _COUNTED = 1 << 22
 Places = npt.NDArray[np.int64]
 
 
-class Part(NamedTuple):
+class Increment(NamedTuple):
     """What some elements add to a `Tally`, whose attributes these are; the first two are masks."""
 
     unequal: Mask
@@ -109,7 +109,7 @@ class Tally:
         points = self.points(places)
         return list(zip(*(i.tolist() for i in points), strict=True)) if points else [()] * len(places)
 
-    def add(self, part: Part) -> None:
+    def add(self, part: Increment) -> None:
         """Add what was found in a part of a block."""
         self.count += int(np.count_nonzero(part.unequal))
         self.unordered += int(np.count_nonzero(part.unordered))

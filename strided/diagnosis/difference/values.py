@@ -250,18 +250,23 @@ def _complex_distance(x: Array, y: Array) -> Array:
 
 
 def _decided(x: Array, y: Array, distance: Array, steps: Steps, tolerance: Tolerance) -> Measured:
-    if np.isfinite(distance).all():
-        size = np.abs(y)
-        relative = distance / size
-        if not distance.all():
-            relative[distance == 0] = 0
-        if tolerance.max_ulp is not None:
-            unequal = steps > tolerance.max_ulp
-        else:
-            unequal = distance > 0
-            if tolerance.atol or tolerance.rtol:
-                unequal &= ~(distance <= tolerance.atol + tolerance.rtol * size)
-        return Measured(unequal, np.zeros(unequal.shape, bool), distance, relative, steps)
+    if not np.isfinite(distance).all():
+        return _decided_of_any(x, y, distance, steps, tolerance)
+    size = np.abs(y)
+    relative = distance / size
+    if not distance.all():
+        relative[distance == 0] = 0
+    if tolerance.max_ulp is not None:
+        unequal = steps > tolerance.max_ulp
+    else:
+        unequal = distance > 0
+        if tolerance.atol or tolerance.rtol:
+            unequal &= ~(distance <= tolerance.atol + tolerance.rtol * size)
+    return Measured(unequal, np.zeros(unequal.shape, bool), distance, relative, steps)
+
+
+def _decided_of_any(x: Array, y: Array, distance: Array, steps: Steps, tolerance: Tolerance) -> Measured:
+    """The same where some distances are infinite or NaN; `distance` and `steps` are changed."""
     same = (x == y) & ~(distance > 0)  # integers may be a little more than x and y
     nan_x, nan_y = np.isnan(x), np.isnan(y)
     size = np.abs(y)

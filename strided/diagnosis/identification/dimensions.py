@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -54,30 +55,47 @@ def _completed(dimensions: tuple[int | None, ...], kind: ElementType, size: int)
     unknown = dimensions.count(None)
     if unknown > MOST_UNKNOWN:
         return
-    probe = tuple(_PROBE if n is None else n for n in dimensions)
-    if unknown > 1:
-        for layout in row_major_layouts(kind.name, probe):
-            # The sizes that are known take whole tiles, too.
-            pairs, rest = divmod(size * _PROBE**unknown, byte_size(kind, probe, layout))
-            for found in _factors(pairs) if not rest else ():
-                if len(found) == unknown:
-                    sizes = iter(found)
-                    yield tuple(next(sizes) if n is None else n for n in dimensions)
-        return
-    seen = set()
+    complete = _row_major if unknown > 1 else _largest
+    yield from complete(dimensions, kind, size)
+
+
+def _filled(dimensions: tuple[int | None, ...], *sizes: int) -> tuple[int, ...]:
+    """Dimensions with sizes for those that are unknown, the same for all if it is one.
+
+    >>> _filled((None, 5, None), 2, 3), _filled((None, 5, None), 2)
+    ((2, 5, 3), (2, 5, 2))
+    """
+    left = itertools.cycle(sizes)
+    return tuple(next(left) if n is None else n for n in dimensions)
+
+
+def _row_major(dimensions: tuple[int | None, ...], kind: ElementType, size: int) -> Iterator[tuple[int, ...]]:
+    """Several unknown sizes, of which some row-major layout takes all bytes."""
+    unknown = dimensions.count(None)
+    probe = _filled(dimensions, _PROBE)
+    for layout in row_major_layouts(kind.name, probe):
+        # The sizes that are known take whole tiles, too.
+        pairs, rest = divmod(size * _PROBE**unknown, byte_size(kind, probe, layout))
+        for found in _factors(pairs) if not rest else ():
+            if len(found) == unknown:
+                yield _filled(dimensions, *found)
+
+
+def _largest(dimensions: tuple[int | None, ...], kind: ElementType, size: int) -> Iterator[tuple[int, ...]]:
+    """One unknown size, the largest with which each layout takes all bytes."""
+    probe, seen = _filled(dimensions, _PROBE), set()
     for layout in (*usual_layouts(kind.name, probe), *layouts(kind.name, probe)):
         low, high = 0, size * 8 // kind.bits
         while low < high:
             middle = (low + high + 1) // 2
-            if byte_size(kind, tuple(middle if n is None else n for n in dimensions), layout) <= size:
+            if byte_size(kind, _filled(dimensions, middle), layout) <= size:
                 low = middle
             else:
                 high = middle - 1
-        if low and low not in seen:
-            sizes_of = tuple(low if n is None else n for n in dimensions)
-            if byte_size(kind, sizes_of, layout) == size:
-                seen.add(low)
-                yield sizes_of
+        found = _filled(dimensions, low)
+        if low and low not in seen and byte_size(kind, found, layout) == size:
+            seen.add(low)
+            yield found
 
 
 def trimmed(source: Source, reading: Reading, known: Known) -> Reading:
@@ -86,36 +104,50 @@ def trimmed(source: Source, reading: Reading, known: Known) -> Reading:
     So are those that hold a few constants in turn. The array takes as many bytes as before.
     """
     shape = reading.shape
-    layout, kind = shape.layout, ELEMENT_TYPES[shape.element_type]
-    assert layout is not None
     rng = np.random.default_rng(19)
     dimensions = list(shape.dimensions)
-    for axis, n in enumerate(dimensions):
-        if known.dimensions is not None and known.dimensions[axis] is not None:
-            continue
-        least = n
-        while least > max(1, n - _ENDS) and byte_size(
-            kind, (*dimensions[:axis], least - 1, *dimensions[axis + 1 :]), layout
-        ) == byte_size(kind, tuple(dimensions), layout):
-            least -= 1
-        ends = np.arange(least, n)
-        if not len(ends):
-            continue
-        index = [rng.integers(0, m, (1, _LINES)) for m in dimensions]
-        index[axis] = ends.reshape(-1, 1)
-        offsets = np.broadcast_to(shape.address_map.offset_of(index), (len(ends), _LINES))
-        values, inside = source.fetch(reading, np.ascontiguousarray(offsets, np.int64).reshape(-1))
-        words = values.view(np.uint8).reshape(len(ends), _LINES, -1)
-        constants = np.unique(words[-1], axis=0)
-        if len(constants) > CONSTANTS:
-            continue
-        same = np.logical_or.reduce([(words == c).all(axis=2) for c in constants])
-        constant = same.all(axis=1) & inside.reshape(len(ends), -1).all(axis=1)
-        others = np.flatnonzero(~constant)
-        held = (len(ends) - 1 - others.max(initial=-1)) * min(_LINES, shape.size // n)
-        if len(constants) > 1 and (held < PRICE * len(constants) or not len(others) or same[others].mean() > _FEW):
-            continue  # the values themselves are few
-        dimensions[axis] = least + int(others[-1]) + 1 if len(others) else least
+    for axis in range(shape.rank):
+        if known.dimensions is None or known.dimensions[axis] is None:
+            dimensions[axis] = _end_of_values(source, reading, dimensions, axis, rng)
     if tuple(dimensions) == shape.dimensions:
         return reading
-    return replace(reading, shape=Shape(shape.element_type, tuple(dimensions), layout))
+    return replace(reading, shape=Shape(shape.element_type, tuple(dimensions), shape.layout))
+
+
+def _end_of_values(
+    source: Source, reading: Reading, dimensions: Sequence[int], axis: int, rng: np.random.Generator
+) -> int:
+    """The size of one dimension without constant lines at its end; `dimensions` are those that are left so far."""
+    shape, n = reading.shape, dimensions[axis]
+    least = _least_size(shape, dimensions, axis)
+    ends = np.arange(least, n)
+    if not len(ends):
+        return n
+    index = [rng.integers(0, m, (1, _LINES)) for m in dimensions]
+    index[axis] = ends.reshape(-1, 1)
+    offsets = np.broadcast_to(shape.address_map.offset_of(index), (len(ends), _LINES))
+    values, inside = source.fetch(reading, np.ascontiguousarray(offsets, np.int64).reshape(-1))
+    words = values.view(np.uint8).reshape(len(ends), _LINES, -1)
+    constants = np.unique(words[-1], axis=0)
+    if len(constants) > CONSTANTS:
+        return n
+    same = np.logical_or.reduce([(words == c).all(axis=2) for c in constants])
+    constant = same.all(axis=1) & inside.reshape(len(ends), -1).all(axis=1)
+    others = np.flatnonzero(~constant)
+    held = (len(ends) - 1 - others.max(initial=-1)) * min(_LINES, shape.size // n)
+    if len(constants) > 1 and (held < PRICE * len(constants) or not len(others) or same[others].mean() > _FEW):
+        return n  # the values themselves are few
+    return least + int(others[-1]) + 1 if len(others) else least
+
+
+def _least_size(shape: Shape, dimensions: Sequence[int], axis: int) -> int:
+    """The least size of one dimension with which an array takes as many bytes, as far as it is looked for."""
+    layout, kind = shape.layout, ELEMENT_TYPES[shape.element_type]
+    assert layout is not None
+    least = n = dimensions[axis]
+    needed = byte_size(kind, tuple(dimensions), layout)
+    while least > max(1, n - _ENDS):
+        if byte_size(kind, (*dimensions[:axis], least - 1, *dimensions[axis + 1 :]), layout) != needed:
+            break
+        least -= 1
+    return least

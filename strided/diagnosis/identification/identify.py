@@ -3,59 +3,34 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import Any, SupportsIndex
 
 import numpy as np
 
-from strided.diagnosis.identification import verdict
 from strided.diagnosis.identification.candidates import (
     HEADERS,
     Reading,
     byte_size,
     readings,
     usual_layouts,
-    usualness,
 )
 from strided.diagnosis.identification.dimensions import possible_dimensions, trimmed
 from strided.diagnosis.identification.evidence import Evidence
+from strided.diagnosis.identification.judging import judge
 from strided.diagnosis.identification.known import Known, known_of
-from strided.diagnosis.identification.levels import Slots, slots_key
-from strided.diagnosis.identification.placement import padding, placement
 from strided.diagnosis.identification.reference import Reference, by_reference
 from strided.diagnosis.identification.result import Identification
-from strided.diagnosis.identification.sampling import Sample, Source, as_numbers, hold_none_of
-from strided.diagnosis.identification.structure import Structure, goes_on, is_counted, structure
+from strided.diagnosis.identification.sampling import Source
 from strided.diagnosis.identification.type_signs import entropy, type_signs
-from strided.diagnosis.identification.verdict import Judged
+from strided.diagnosis.identification.verdict import decide
 from strided.errors import BufferSizeError
 from strided.files.magic import HEAD_BYTES, format_of
 from strided.layout import AnyShape, Layout, Shape
 from strided.layout.element_types import ELEMENT_TYPES
-from strided.runtime.aliases import Table
 from strided.runtime.argument_checks import check_progress, whole
 
-#: Points, and pairs for each axis and power of two, of the sample that all readings are tried with, and of those for
-#: the best ones, and for the best ones in a large file.
-_SCOUT, _FULL, _LARGE = (512, 24), (16384, 320), (8192, 192)
-#: Slots that all readings share in the small sample.
-_LEAST_SLOTS = 2048
-#: Readings that are looked at closely.
-_KEPT, _LEAST_KEPT = 48, 10
-#: The share of the best one's nats, in a small sample, with which there is still hope.
-_HOPELESS = 0.25
-#: Less usual ones, in terms of `usualness`, must be among the best of a small sample.
-_USUAL = 4
-#: The other order of the packed elements of a byte.
-_OTHER = {"little": "big", "big": "little"}
-#: Nats that constants in the padding must be worth for values that equal them to be left out elsewhere.
-_SURE = 50.0
-#: Nats that each pair of neighbours says in smooth values.
-_SMOOTH = 0.8
-#: Slots of a large buffer that are chosen for the rows of readings.
-_ROWS = 16384
-_NOWHERE: Table = np.zeros(0, np.int64)
 #: Places, and bytes from each on, that are looked at: each place is another page of a mapped file. Bits of information
 #: in a byte from which on they say nothing: values have 7.6 at most.
 _LOOKED_AT, _EVEN = (256, 256), 7.97
@@ -143,7 +118,8 @@ def identify(
         source.check()
         found = []
         for part in _first_bytes(source, known, start) if allow_excess else [source]:
-            result = _identified(part, known, start, like, most, progress)
+            result = _identified(part, known, start, like, progress)
+            result = replace(result, candidates=result.candidates[:most])
             notes = [f"size: the last {source.size - part.size:,} bytes are left out"] * (part is not source)
             found.append(replace(result, notes=(*result.notes, *_notes(part, known, start, result), *notes)))
         return max(found, key=lambda one: (one.best is not None, max((c.score for c in one.candidates), default=0)))
@@ -167,8 +143,9 @@ def _usual_sizes(known: Known) -> Iterator[int]:
 
 
 def _identified(
-    source: Source, known: Known, start: int, like: Any, limit: int, progress: Callable[[int], object] | None
+    source: Source, known: Known, start: int, like: Any, progress: Callable[[int], object] | None
 ) -> Identification:
+    """The verdict on one buffer, with values at hand or without."""
     if like is not None:
         reference = Reference.of(like, known)
         known = replace(known, dimensions=reference.dimensions)
@@ -177,8 +154,8 @@ def _identified(
             for t in _types(known)
             for r in _variants(readings(source.size, start, t, reference.dimensions, known.claim))
         ]
-        return by_reference(source, known, found, reference, limit, progress, judge)
-    return verdict.decide(judge(source, _plausible(source, start, known)), known, limit)
+        return by_reference(source, known, found, reference, progress)
+    return decide(judge(source, _plausible(source, start, known)), known)
 
 
 def _notes(source: Source, known: Known, start: int, result: Identification) -> Iterator[str]:
@@ -269,98 +246,3 @@ def _typed(size: int, start: int, name: str) -> Iterator[Reading]:
 
 def _of_type(reading: Reading) -> tuple[str, int, str]:
     return reading.shape.element_type, reading.shape.element_bits, reading.byteorder
-
-
-def judge(source: Source, found: Sequence[tuple[Reading, Evidence]]) -> list[Judged]:
-    """Readings with the evidence for each, the weightiest ones after a closer look."""
-    scouted = _judged(source, found, _SCOUT)
-    sure = max(scouted, key=lambda j: j.padding.weight, default=None)
-    constants = sure.constants if sure is not None and sure.padding.weight > _SURE else ()
-    if constants:
-        scouted = _judged(source, found, _SCOUT, constants)
-    smooth = max((j.structure.smoothness for j in scouted if j.reading.is_exact), default=0.0) > _SMOOTH
-    if smooth:
-        scouted = _judged(source, found, _SCOUT, constants, smooth)
-    scouted.sort(key=lambda j: -j.weight)
-    least = _HOPELESS * scouted[0].weight if scouted and scouted[0].weight > _SURE else -math.inf
-    kept = [j for k, j in enumerate(scouted[:_KEPT]) if k < _LEAST_KEPT or j.weight >= least]
-    if kept:
-        # Usual readings that lie like the best one are not lost to the small sample.
-        like_best = [j for j in scouted[_KEPT:] if j.weight >= least and j.reading.place == kept[0].reading.place]
-        kept += [j for j in like_best if usualness(j.reading.shape) <= _USUAL]
-        # Nor is the other bit order of the best: the small sample alone may speak against it.
-        turned = {replace(j.reading, bitorder=_OTHER[j.reading.bitorder]) for j in kept[:_LEAST_KEPT]}
-        turned -= {j.reading for j in kept}
-        kept += [j for j in scouted if j.reading in turned]
-    judged = _judged(
-        source,
-        [(j.reading, j.type_signs) for j in kept],
-        _FULL if source.blocks is None else _LARGE,
-        constants,
-        smooth,
-        _places([j.reading for j in kept]),
-    )
-    return [
-        replace(j, structure=Structure((), np.zeros(0), 0.0, 0.0))
-        if is_counted(source, j.reading)
-        else replace(j, is_sequence=goes_on(source, j.reading))
-        for j in judged
-    ]
-
-
-def _places(found: Sequence[Reading]) -> Table:
-    """Bytes whose slots tell of rows in a large buffer: for each reading some of the same rows and columns."""
-    places = [_NOWHERE]
-    for reading in found:
-        shape = reading.shape
-        index = Sample.of(shape.dimensions, _ROWS // len(found), 0).index
-        offsets = np.asarray(shape.address_map.offset_of(index), np.int64).reshape(-1)
-        places.append(reading.start + offsets * shape.element_bits // 8)
-    return np.concatenate(places)
-
-
-def _judged(
-    source: Source,
-    found: Sequence[tuple[Reading, Evidence]],
-    size: tuple[int, int],
-    constants: tuple[bytes, ...] = (),
-    smooth: bool = False,
-    places: Table = _NOWHERE,
-) -> list[Judged]:
-    """Readings with the evidence for each, from a sample of a `size`, and slots at certain `places` in bytes."""
-    judged: list[Judged] = []
-    samples: dict[tuple[int, ...], Sample] = {}
-    offsets: dict[Any, tuple[Any, int]] = {}
-    fetched: dict[Any, tuple[Structure, int]] = {}
-    slots: dict[Any, Slots] = {}
-    for reading, signs in found:
-        shape = reading.shape
-        assert shape.layout is not None
-        dimensions = shape.dimensions
-        if dimensions not in samples:
-            samples[dimensions] = Sample.of(dimensions, *size)
-        key = dimensions, shape.layout.minor_to_major, shape.layout.tiles
-        if key not in offsets:
-            table = np.asarray(shape.address_map.offset_of(samples[dimensions].index), np.int64)
-            offsets[key] = table, hash(table.tobytes())
-        table, mark = offsets[key]
-        same = mark, shape.element_type, shape.element_bits, reading.place, reading.byteorder, reading.bitorder
-        if same not in fetched:
-            own = slots_key(reading)
-            if not smooth and own not in slots:
-                slots[own] = Slots.of(source, reading, max(size[0], _LEAST_SLOTS), places, constants)
-            fetched[same] = _structure(source, reading, table, samples[dimensions], constants, slots.get(own))
-        shown, values = fetched[same]
-        filling, fillings = padding(source, reading)
-        placed = placement(reading, source.size)
-        judged.append(Judged(reading, (dimensions, values), shown, filling, placed, signs, fillings))
-    return judged
-
-
-def _structure(
-    source: Source, reading: Reading, offsets: Table, sample: Sample, constants: tuple[bytes, ...], slots: Slots | None
-) -> tuple[Structure, int]:
-    """The structure of a reading, without elements that hold a constant of padding, and a hash of its values."""
-    values, inside = source.fetch(reading, np.atleast_1d(offsets))
-    mark = hash((as_numbers(values).tobytes(), inside.tobytes()))
-    return structure(values, inside & hold_none_of(values, constants), sample, reading, slots), mark

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 
 from strided.errors import LayoutError, NotationError, UnsupportedError
-from strided.layout import UNBOUNDED, AnyShape, Layout
+from strided.layout import UNBOUNDED, AnyShape, Layout, Shape
 from strided.layout.element_types import element_type
 from strided.layout.index_util import refuse_split
 from strided.layout.parser import array_shape, parse_shape
@@ -62,13 +62,7 @@ def known_of(shape: str | AnyShape | None) -> Known:
         if re.fullmatch(r"[A-Za-z]\w*", text):
             return Known(_named(text))
         has_type, has_layout = not text.startswith("["), "{" in text
-        try:
-            parsed = parse_shape(text if has_type else _ANY_TYPE + text)
-        except NotationError as error:
-            if text.startswith("("):
-                array_shape(text)  # UnsupportedError for a tuple
-            place = None if error.position is None else max(0, error.position - (0 if has_type else len(_ANY_TYPE)))
-            raise NotationError(error.message, text=text, position=place) from None
+        parsed = _parsed(text, "" if has_type else _ANY_TYPE)
     if parsed.layout is None:
         raise UnsupportedError(f"{parsed} is no array: it has no bytes")
     refuse_split(array_shape(parsed), parsed.layout)
@@ -76,6 +70,17 @@ def known_of(shape: str | AnyShape | None) -> Known:
         raise LayoutError(f"{parsed.text(layout=False)} has no elements, so every layout explains them")
     dimensions = tuple(None if n == UNBOUNDED else n for n in parsed.dimensions)
     return Known(parsed.element_type if has_type else None, dimensions, parsed.layout if has_layout else None)
+
+
+def _parsed(text: str, missing_type: str) -> Shape:
+    """The shape that a text describes, in front of which its type may be missing."""
+    try:
+        return parse_shape(missing_type + text)
+    except NotationError as error:
+        if text.startswith("("):
+            array_shape(text)  # UnsupportedError for a tuple
+        place = None if error.position is None else max(0, error.position - len(missing_type))
+        raise NotationError(error.message, text=text, position=place) from None
 
 
 def _named(name: str) -> str:

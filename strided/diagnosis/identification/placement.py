@@ -10,6 +10,7 @@ import numpy.typing as npt
 from strided.diagnosis.identification.candidates import HEADERS, Reading
 from strided.diagnosis.identification.evidence import Evidence
 from strided.diagnosis.identification.sampling import Source
+from strided.runtime.aliases import Table
 from strided.wording import counted
 
 #: The most that unexplained bytes say, in nats.
@@ -51,13 +52,7 @@ def padding(source: Source, reading: Reading) -> tuple[Evidence, tuple[bytes, ..
     slots = shape.expansion.allocated_elements
     if slots == shape.size:
         return nothing
-    rng = np.random.default_rng(11)
-    count = min(slots, _SLOTS)
-    offsets = (
-        np.arange(slots)
-        if slots <= count
-        else np.concatenate([rng.integers(0, slots, count), np.arange(slots - _TAIL, slots)])
-    )
+    offsets = _looked_at(slots)
     values, inside = source.fetch(reading, offsets)
     empty = (shape.expansion.coordinates_at(offsets)[1] >= 0) & inside
     number = int(np.count_nonzero(empty))
@@ -65,13 +60,9 @@ def padding(source: Source, reading: Reading) -> tuple[Evidence, tuple[bytes, ..
         return nothing
     words = values.view(np.uint8).reshape(len(values), -1)
     full = inside & ~empty
-    constants: list[npt.NDArray[np.uint8]] = []
-    same = np.zeros(len(words), np.bool_)
-    while (others := empty & ~same).any():
-        if len(constants) == CONSTANTS or len(constants) * PRICE >= number:
-            return _equal_elements(reading, words, full, empty), ()
-        constants.append(words[np.argmax(others)])
-        same |= (words == constants[-1]).all(axis=1)
+    constants, same = _constants(words, empty)
+    if not constants:
+        return _equal_elements(reading, words, full, empty), ()
     rare = (np.count_nonzero(full) + 2) / (np.count_nonzero(full & same) + 1)
     if len(constants) > 1 and rare <= _RARE:
         return _equal_elements(reading, words, full, empty), ()
@@ -80,6 +71,35 @@ def padding(source: Source, reading: Reading) -> tuple[Evidence, tuple[bytes, ..
     shown = f"{one}0x{constants[0][::-1].tobytes().hex()}"
     found = Evidence("padding", weight, f"padding: all {number:,} slots of it that were looked at hold {shown}")
     return found, tuple(c.tobytes() for c in constants) if rare > _RARE else ()
+
+
+def _looked_at(slots: int) -> Table:
+    """Slots that are looked at for padding: anywhere, and at the end; all of a few."""
+    if slots <= _SLOTS:
+        return np.arange(slots)
+    rng = np.random.default_rng(11)
+    return np.concatenate([rng.integers(0, slots, _SLOTS), np.arange(slots - _TAIL, slots)])
+
+
+def _constants(
+    words: npt.NDArray[np.uint8], empty: npt.NDArray[np.bool_]
+) -> tuple[list[npt.NDArray[np.uint8]], npt.NDArray[np.bool_]]:
+    """The constants that fill the empty slots, and which of all slots hold one; none if they are too many.
+
+    >>> words, empty = np.array([[1], [7], [7]], np.uint8), np.array([False, True, True])
+    >>> found, same = _constants(words, empty)
+    >>> [constant.tolist() for constant in found], same.tolist()
+    ([[7]], [False, True, True])
+    """
+    constants: list[npt.NDArray[np.uint8]] = []
+    same = np.zeros(len(words), np.bool_)
+    number = np.count_nonzero(empty)
+    while (others := empty & ~same).any():
+        if len(constants) == CONSTANTS or len(constants) * PRICE >= number:
+            return [], same
+        constants.append(words[np.argmax(others)])
+        same |= (words == constants[-1]).all(axis=1)
+    return constants, same
 
 
 def _equal_elements(

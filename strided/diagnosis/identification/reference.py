@@ -16,10 +16,10 @@ from strided.arrays.layout_array import LayoutArray
 from strided.diagnosis.identification import verdict
 from strided.diagnosis.identification.candidates import Reading
 from strided.diagnosis.identification.evidence import Evidence
+from strided.diagnosis.identification.judging import judge
 from strided.diagnosis.identification.known import Known
 from strided.diagnosis.identification.result import Identification, Verdict
 from strided.diagnosis.identification.sampling import Source, Values, as_numbers
-from strided.diagnosis.identification.verdict import Judged
 from strided.errors import UnsupportedError
 from strided.layout.element_types import ELEMENT_TYPES
 from strided.planning.axis_maps import axis_map_of
@@ -36,7 +36,6 @@ _SORTED = 1 << 24
 
 #: Yes or no for each value.
 Flags: TypeAlias = npt.NDArray[np.bool_]
-_Judge: TypeAlias = Callable[[Source, Sequence[tuple[Reading, Evidence]]], list[Judged]]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -181,9 +180,7 @@ def by_reference(
     known: Known,
     found: Sequence[Reading],
     reference: Reference,
-    limit: int,
     progress: Callable[[int], object] | None,
-    judge: _Judge,
 ) -> Identification:
     """The verdict of values at hand."""
     shares = sorted(_shares(source, found, reference), key=lambda pair: -pair[1])
@@ -206,8 +203,8 @@ def by_reference(
         none = Evidence("type", 0.0, "")
         judged = judge(source, [(r, none) for g in groups for r in g])
         sentence = f"like: {what} are equal, as they are for {len(groups) - 1} other candidates"
-        return _with_evidence(verdict.decide(judged, known, limit), sentence)
-    return _closest(source, known, shares, reference, limit)
+        return _with_evidence(verdict.decide(judged, known), sentence)
+    return _closest(source, known, shares, reference)
 
 
 def _with_evidence(result: Identification, sentence: str) -> Identification:
@@ -217,7 +214,7 @@ def _with_evidence(result: Identification, sentence: str) -> Identification:
 
 
 def _closest(
-    source: Source, known: Known, shares: Sequence[tuple[Reading, float]], reference: Reference, limit: int
+    source: Source, known: Known, shares: Sequence[tuple[Reading, float]], reference: Reference
 ) -> Identification:
     """The verdict where no reading gives all values: the one that gives nearly all, if the others are far behind."""
     close = [(r, share) for r, share in shares if share >= _MOST_EQUAL]
@@ -228,7 +225,7 @@ def _closest(
             return _named(groups, f"like: {most:.2%} of the values that were looked at are equal", "likely", most)
     candidates = tuple(
         verdict.candidate(r, share, (f"like: {share:.1%} of the values that were looked at are equal",))
-        for r, share in close[:limit]
+        for r, share in close
     )
     return Identification(candidates, "none", (_where(source, [r for r, _ in shares], reference),))
 

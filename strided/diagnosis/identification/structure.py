@@ -210,21 +210,9 @@ def _continuity(u: Floats, inside: npt.NDArray[np.bool_], sample: Sample, featur
         difference, held = _neighbours(u, inside, pairs)
         term = np.zeros(pairs.count)
         if mean and held.sum() > 1:
-            difference = difference / mean
-            kept = difference[held]
-            near = max(float(kept.mean()), _FLOOR)
-            # Borders that stand out make the mean large beside the mean logarithm: a wrong layout shows them. Equal
-            # neighbours have none: where most are equal, as in masks, their share alone would tell of borders.
-            apart = kept[kept > 0]
-            torn = max(0.0, math.log(apart.mean()) + logs - _mean_logarithm(apart)) if len(apart) else 0.0
-            gain = (-math.log(near) - 1 + near if near < 1 else 0.0) - torn
-            weight = min(pairs.count, pairs.distinct) * held.mean() * told * gain
-            total += weight
+            near, gain, term = _nearness(difference / mean, held, logs)
+            total += min(pairs.count, pairs.distinct) * held.mean() * told * gain
             parts.append((pairs.axis, near))
-            if near < 1:
-                term = np.where(held, (1 - near + (torn > 0)) * (1 - difference / near), 0.0)
-                if 2 * np.count_nonzero(kept) > len(kept):
-                    term = np.clip(term, -_OUTLIER, _OUTLIER)
             term *= min(1.0, pairs.distinct / pairs.count) * math.sqrt(told)
         terms.append(np.bincount(pairs.cells, term, pairs.number))
     what = "neighbours" if feature == 0 else "magnitudes of neighbours"
@@ -232,6 +220,25 @@ def _continuity(u: Floats, inside: npt.NDArray[np.bool_], sample: Sample, featur
     shown = ", ".join(f"{share:.0%} along dimension {axis}" for axis, share in parts if share < 0.95 or share == least)
     sentence = f"continuity: {what} differ by {shown} of what the same values do when shuffled"
     return Evidence("continuity", total, sentence), np.concatenate(terms) if terms else np.zeros(0)
+
+
+def _nearness(difference: Floats, held: npt.NDArray[np.bool_], logs: float) -> tuple[float, float, Floats]:
+    """How far apart neighbours are, what each pair says of it in nats, and what each contributes to the error.
+
+    Differences are in terms of the mean one of shuffled values; `logs` is what `_spread` says of those.
+    """
+    kept = difference[held]
+    near = max(float(kept.mean()), _FLOOR)
+    # Borders that stand out make the mean large beside the mean logarithm: a wrong layout shows them. Equal
+    # neighbours have none: where most are equal, as in masks, their share alone would tell of borders.
+    apart = kept[kept > 0]
+    torn = max(0.0, math.log(apart.mean()) + logs - _mean_logarithm(apart)) if len(apart) else 0.0
+    if near >= 1:
+        return near, 0.0 - torn, np.zeros(len(difference))
+    term = np.where(held, (1 - near + (torn > 0)) * (1 - difference / near), 0.0)
+    if 2 * np.count_nonzero(kept) > len(kept):
+        term = np.clip(term, -_OUTLIER, _OUTLIER)
+    return near, -math.log(near) - 1 + near - torn, term
 
 
 def _scale(

@@ -75,7 +75,7 @@ class Judged:
         return tuple(e.sentence for e in sorted(found, key=lambda e: -e.weight) if e.sentence)
 
 
-def decide(judged: Sequence[Judged], known: Known, limit: int) -> Identification:
+def decide(judged: Sequence[Judged], known: Known) -> Identification:
     """The verdict on readings, none of which was compared with values."""
     groups = grouped(judged, known)
     if not groups:
@@ -96,7 +96,7 @@ def decide(judged: Sequence[Judged], known: Known, limit: int) -> Identification
         if min(rivals[0], key=lambda j: usualness_of(j.reading, known)).reading.has_rest:
             verdict = "tied"  # bytes behind an array say that something is amiss, and not what
     ordered = [*rivals, *(g for g in groups if g not in rivals)]
-    return Identification(_candidates(ordered, len(rivals), verdict, extra, known)[:limit], verdict)
+    return Identification(_candidates(ordered, len(rivals), verdict, extra, known), verdict)
 
 
 def _ahead(a: Judged, b: Judged) -> float:

@@ -42,9 +42,9 @@ from strided.diagnosis.padding.contents import (
     kinds_of,
     leading_bytes,
 )
+from strided.diagnosis.padding.regions import KnownLines, Marks, Origin, Tallies, count, regions_of
 from strided.diagnosis.padding.report import Match, Padding, PaddingRegion
 from strided.diagnosis.padding.stale import UNKNOWN, UNTOLD, Indices, StaleLines
-from strided.diagnosis.padding.tally import Marks, Origin, Tallies, count, regions_of
 from strided.layout import Shape
 from strided.layout.sizes import tile_of
 from strided.pictures.folding import folding
@@ -159,7 +159,7 @@ def _see_slots(
             if noise:
                 kinds[are_numbers(kinds, leaks)] = NOISE
             own = slots[first : first + lines.size].reshape(lines.shape)
-            count(tallies, (kind, None), kinds, lines, leaks, own[:, 0], own[:, -1] + 1)
+            count(tallies, (kind, None), KnownLines(kinds, lines, leaks, own[:, 0], own[:, -1] + 1))
     done(len(slots))
 
 
@@ -194,16 +194,16 @@ def _pass(array: ArrayBase, padded: Padded, notes: _Notes, done: Callable[[int],
     tallies: Tallies = {}
     reader, drawing = Reader(array._with_map(padded.map)), _Drawing(array, padded)
     for area in areas(padded):
-        tally = _AreaTally(array, area, padded.tile.get(area.along), tallies, notes)
+        counter = _AreaCounter(array, area, padded.tile.get(area.along), tallies, notes)
         for box in blocks_of(area, padded.order):
             values = reader(box)
-            leaks = tally.see(box, values)
+            leaks = counter.see(box, values)
             drawing.add(box, leaks)
             done(values.size)
     return tallies, drawing.map()
 
 
-class _AreaTally:
+class _AreaCounter:
     """Counts the lines of an area: those of numbers piece by piece, others as they are."""
 
     def __init__(self, array: ArrayBase, area: Area, tile: int | None, tallies: Tallies, notes: _Notes) -> None:
@@ -219,7 +219,8 @@ class _AreaTally:
         if _are_equal(bits[0]):
             # Most padding holds one value.
             span = np.array([start]), np.array([box[self._area.axis].stop])
-            count(self._tallies, self._origin, kinds_of(one, bits), one, np.zeros(one.shape, np.bool_), *span)
+            known = KnownLines(kinds_of(one, bits), one, np.zeros(one.shape, np.bool_), *span)
+            count(self._tallies, self._origin, known)
             return None
         moved = np.moveaxis(values, along, -1)
         leaks = self._see_lines(box, moved.reshape(-1, moved.shape[-1]))
@@ -264,7 +265,7 @@ class _AreaTally:
 
     def _count(self, kinds: Kinds, values: Lines, numbers: Marks, starts: Indices) -> Marks:
         stops = starts + (values.shape[1] if self._area.along == self._area.axis else 1)
-        return count(self._tallies, self._origin, kinds, values, numbers, starts, stops)
+        return count(self._tallies, self._origin, KnownLines(kinds, values, numbers, starts, stops))
 
     def _match(self, cut: Pieces, source: Indices, index: list[Indices]) -> None:
         """Note which data pieces of the first lines equal; of lines in front of a tile, which have no index, none."""

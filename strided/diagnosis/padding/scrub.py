@@ -5,13 +5,14 @@ from __future__ import annotations
 import mmap
 import os
 import shutil
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 from strided.arrays.layout_array import LayoutArray
 from strided.errors import naming_in_size_errors
 from strided.escape import visible
 from strided.files.atomic import COPY_BYTES, refuse_existing, refuse_same, replaced
 from strided.files.regular import naming_in_read_errors, open_regular
+from strided.io.raw_format import PLAIN, RawFormat
 from strided.layout import Shape
 
 
@@ -19,10 +20,8 @@ def scrub_file(
     source: str | os.PathLike[str],
     target: str | os.PathLike[str],
     shape: Shape,
+    raw: RawFormat = PLAIN,
     *,
-    offset: int = 0,
-    bitorder: str = "little",
-    allow_excess: bool = False,
     overwrite: bool = False,
 ) -> int:
     """Copy a file of raw bytes with zeros in the array's padding; returns its size in bytes.
@@ -47,13 +46,14 @@ def scrub_file(
             copy.flush()
             size = copy.tell()
             with naming_in_size_errors(visible(os.fsdecode(source))):
-                _fill_padding(copy, target, size, shape, offset=offset, bitorder=bitorder, allow_excess=allow_excess)
+                _fill_padding(copy, target, size, shape, raw)
             return size
 
 
-def _fill_padding(copy: BinaryIO, target: str | os.PathLike[str], size: int, shape: Shape, **options: Any) -> None:
+def _fill_padding(copy: BinaryIO, target: str | os.PathLike[str], size: int, shape: Shape, raw: RawFormat) -> None:
     """Write zeros into the padding of the array in a file."""
     # It must not be mapped when it gets its name, because of Windows.
     with naming_in_read_errors(target):
         memory = mmap.mmap(copy.fileno(), size) if size else bytearray()
-    LayoutArray(memory, shape, **options).fill_padding()
+    array = LayoutArray(memory, shape, offset=raw.offset, bitorder=raw.bitorder, allow_excess=raw.allow_excess)
+    array.fill_padding()

@@ -151,24 +151,28 @@ class StaleLines:
         self.is_searched = True
         for wanted in self._wanted.values():
             wanted.close()
+        for along in {place[0] for place in self._wanted}:
+            self._search_along(along, progress)
+        for wanted in self._wanted.values():
+            wanted.finders = [finder.known() for finder in wanted.finders]
+
+    def _search_along(self, along: int, progress: Callable[[int], object]) -> None:
+        """Look among the lines along one dimension."""
         shape = self._array.shape
         rank = len(shape)
         order = [d for d in self._padded.order if d < rank]
-        for along in {place[0] for place in self._wanted}:
-            places = [place for place in self._wanted if place[0] == along]
-            tile = self._padded.tile.get(along, 1)
-            axes = [*(d for d in range(rank) if d != along), along]
-            reader = Reader(self._array._with_map(self._array._map.transposed(axes)))
-            step = max(1, LINE_ELEMENTS // tile) * tile
-            for first in range(0, shape[along], step):
-                ranges = [(0, n) for n in shape]
-                ranges[along] = first, min(shape[along], first + step)
-                for box in blocks_of(Area(along, along, tuple(ranges)), order):
-                    values = reader(tuple([box[d] for d in axes]))
-                    self._search_block(box, along, places, pattern_words(values))
-                    progress(values.size)
-        for wanted in self._wanted.values():
-            wanted.finders = [finder.known() for finder in wanted.finders]
+        places = [place for place in self._wanted if place[0] == along]
+        tile = self._padded.tile.get(along, 1)
+        axes = [*(d for d in range(rank) if d != along), along]
+        reader = Reader(self._array._with_map(self._array._map.transposed(axes)))
+        step = max(1, LINE_ELEMENTS // tile) * tile
+        for first in range(0, shape[along], step):
+            ranges = [(0, n) for n in shape]
+            ranges[along] = first, min(shape[along], first + step)
+            for box in blocks_of(Area(along, along, tuple(ranges)), order):
+                values = reader(tuple([box[d] for d in axes]))
+                self._search_block(box, along, places, pattern_words(values))
+                progress(values.size)
 
     def _search_block(self, box: tuple[slice, ...], along: int, places: list[_Place], bits: Lines) -> None:
         shape = self._array.shape

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 
-from strided.diagnosis.difference.causes.evidence import Evidence
+from strided.diagnosis.difference.causes.observations import Observations
 from strided.diagnosis.difference.places import LEAST_BITS
 
 
-def is_no_chance(evidence: Evidence, choice_bits: float) -> bool:
+def is_no_chance(observed: Observations, choice_bits: float) -> bool:
     """Whether all mismatches tell more than it takes to choose among ``2**choice_bits`` hypotheses.
 
     A mismatch tells as many bits as it takes to write down its value of b: few where b has few distinct ones.
     """
-    counts = evidence.value_counts
+    counts = observed.value_counts
     shares = counts / counts.sum()
     bits = -float((shares * np.log2(shares)).sum())
-    return evidence.tally.count * bits - choice_bits >= LEAST_BITS
+    return observed.tally.count * bits - choice_bits >= LEAST_BITS

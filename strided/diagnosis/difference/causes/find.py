@@ -13,7 +13,6 @@ from strided.diagnosis.difference.causes.changed.quantised import quantised
 from strided.diagnosis.difference.causes.changed.rounded import rounded
 from strided.diagnosis.difference.causes.changed.steady import steady
 from strided.diagnosis.difference.causes.changed.wrapped import wrapped
-from strided.diagnosis.difference.causes.evidence import Evidence, evidence_of
 from strided.diagnosis.difference.causes.moved.exchanged_boxes import exchanged_boxes
 from strided.diagnosis.difference.causes.moved.exchanged_members import exchanged_members
 from strided.diagnosis.difference.causes.moved.misread_layout import misread_layout
@@ -24,6 +23,7 @@ from strided.diagnosis.difference.causes.moved.shifted import shifted
 from strided.diagnosis.difference.causes.moved.shifted_bytes import shifted_bytes
 from strided.diagnosis.difference.causes.moved.tile_order import tile_order
 from strided.diagnosis.difference.causes.moved.transposed import transposed
+from strided.diagnosis.difference.causes.observations import Observations, observations_of
 from strided.diagnosis.difference.operands import Operand
 from strided.diagnosis.difference.result import Pattern
 from strided.diagnosis.difference.tally import Tally
@@ -35,7 +35,7 @@ LEAST_MISMATCHES, _LEAST_VALUES = 4, 3
 #: is no chance.
 _LEAST_OF_VALUE = 32
 
-Hypothesis = Callable[[Evidence], Pattern | None]
+Hypothesis = Callable[[Observations], Pattern | None]
 #: For few distinct values, too: all elements are compared.
 _COMPARED: tuple[Hypothesis, ...] = (transposed, misread_layout, reversed_axes)
 #: For mismatches of many values: of two, as where values are clipped, others are rounded as well by chance.
@@ -68,18 +68,18 @@ def causes_of(a: Operand, b: Operand, tolerance: Tolerance, tally: Tally) -> Fou
     """What explains the mismatches of two arrays; nothing does if they are few."""
     if tally.count < LEAST_MISMATCHES or not tally.shape:
         return Found()
-    evidence = evidence_of(a, b, tolerance, tally)
-    counts = evidence.value_counts
+    observed = observations_of(a, b, tolerance, tally)
+    counts = observed.value_counts
     if counts.size < _LEAST_VALUES:
         # Bits that are the same everywhere are so whatever the values; what is compared everywhere takes a mask.
         is_mask = counts.size == 2 and counts.min() >= _LEAST_OF_VALUE
-        return Found(_first((other_type, clipped, *(_COMPARED if is_mask else ())), evidence))
-    cause, common = _first(_OF_MANY_VALUES, evidence), steady(evidence)
+        return Found(_first((other_type, clipped, *(_COMPARED if is_mask else ())), observed))
+    cause, common = _first(_OF_MANY_VALUES, observed), steady(observed)
     # A ramp to which 1 was added looks moved, but for its ends.
     if cause is not None and common is not None and cause.share < 1:
         cause = None
     return Found(cause, common)
 
 
-def _first(hypotheses: tuple[Hypothesis, ...], evidence: Evidence) -> Pattern | None:
-    return next((found for each in hypotheses if (found := each(evidence)) is not None), None)
+def _first(hypotheses: tuple[Hypothesis, ...], observed: Observations) -> Pattern | None:
+    return next((found for each in hypotheses if (found := each(observed)) is not None), None)

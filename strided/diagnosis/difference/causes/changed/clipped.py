@@ -10,8 +10,8 @@ from strided.arrays.base import Array
 from strided.diagnosis.bit_patterns import patterns
 from strided.diagnosis.difference.causes.all_elements import all_equal
 from strided.diagnosis.difference.causes.derived import Changed
-from strided.diagnosis.difference.causes.evidence import Evidence, Probe, Values
 from strided.diagnosis.difference.causes.number_text import range_words, shortest
+from strided.diagnosis.difference.causes.observations import Observations, Probe, Values
 from strided.diagnosis.difference.places import LEAST_BITS
 from strided.diagnosis.difference.result import Pattern
 from strided.diagnosis.difference.values import are_equal, common_dtype, converted, is_float
@@ -20,17 +20,17 @@ from strided.diagnosis.difference.values import are_equal, common_dtype, convert
 _LEAST_VALUES = 3
 
 
-def clipped(evidence: Evidence) -> Pattern | None:
+def clipped(observed: Observations) -> Pattern | None:
     """The bounds that explain all mismatches; a bound is named if some mismatch lies beyond it."""
-    dtype = common_dtype(evidence.a.dtype, evidence.b.dtype)
+    dtype = common_dtype(observed.a.dtype, observed.b.dtype)
     if dtype is None or dtype.kind in "bc":
         return None
-    count, total = evidence.tally.count, math.prod(evidence.shape)
+    count, total = observed.tally.count, math.prod(observed.shape)
     chosen = math.lgamma(total + 1) - math.lgamma(count + 1) - math.lgamma(total - count + 1)
     if chosen / math.log(2) < LEAST_BITS:  # what was lost may be just the least or the greatest elements
         return None
     # A few mismatches refute most bounds.
-    if _bounds(evidence, evidence.few, dtype) is None or (bounds := _bounds(evidence, evidence.every, dtype)) is None:
+    if _bounds(observed, observed.few, dtype) is None or (bounds := _bounds(observed, observed.every, dtype)) is None:
         return None
     low, high = bounds
 
@@ -41,14 +41,14 @@ def clipped(evidence: Evidence) -> Pattern | None:
                 own = np.where(own < low, low, own)
             return own if high is None else np.where(own > high, high, own)
 
-    within = converted(evidence.anywhere.values, dtype)
+    within = converted(observed.anywhere.values, dtype)
     for bound in bounds:
         within = within if bound is None else within[within != bound]
-    beyond = converted(evidence.a.at(evidence.some.points), dtype)
+    beyond = converted(observed.a.at(observed.some.points), dtype)
     if min(_distinct(within), _distinct(beyond)) < _LEAST_VALUES:
         return None
-    changed = Changed(evidence.a, change, dtype)
-    if not _holds(evidence, changed, evidence.anywhere) or not all_equal(changed, evidence.b, evidence.tolerance):
+    changed = Changed(observed.a, change, dtype)
+    if not _holds(observed, changed, observed.anywhere) or not all_equal(changed, observed.b, observed.tolerance):
         return None
     least, most = ("" if bound is None else _shown(bound) for bound in bounds)
     words = f"b is a clipped {range_words(least, most)}: this explains all {count:,} mismatches"
@@ -56,10 +56,10 @@ def clipped(evidence: Evidence) -> Pattern | None:
 
 
 def _bounds(
-    evidence: Evidence, probe: Probe, dtype: np.dtype[np.generic]
+    observed: Observations, probe: Probe, dtype: np.dtype[np.generic]
 ) -> tuple[Values | None, Values | None] | None:
     """The least and the greatest value that b has, where it differs from a; None if it is not steady."""
-    a, b = (converted(x, dtype) for x in (evidence.a.at(probe.points), probe.values))
+    a, b = (converted(x, dtype) for x in (observed.a.at(probe.points), probe.values))
     with np.errstate(invalid="ignore"):
         raised, lowered = b[b > a], b[b < a]
     if raised.size + lowered.size < b.size or (raised != raised[:1]).any() or (lowered != lowered[:1]).any():
@@ -67,9 +67,9 @@ def _bounds(
     return raised[0] if raised.size else None, lowered[0] if lowered.size else None
 
 
-def _holds(evidence: Evidence, changed: Changed, probe: Probe) -> bool:
+def _holds(observed: Observations, changed: Changed, probe: Probe) -> bool:
     """Whether some elements are as they should be: this ends most wrong hypotheses."""
-    return bool(are_equal(changed.at(probe.points), probe.values, evidence.tolerance).all())
+    return bool(are_equal(changed.at(probe.points), probe.values, observed.tolerance).all())
 
 
 def _shown(bound: Values) -> str:

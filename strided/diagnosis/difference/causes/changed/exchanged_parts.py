@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from strided.diagnosis.bit_patterns import pattern_words
-from strided.diagnosis.difference.causes.evidence import Evidence, Probe, Values, share_of
+from strided.diagnosis.difference.causes.observations import Observations, Probe, Values, share_of
 from strided.diagnosis.difference.result import Pattern
 
 
-def exchanged_parts(evidence: Evidence) -> Pattern | None:
+def exchanged_parts(observed: Observations) -> Pattern | None:
     """The parts that have changed places in mismatches, in one place or everywhere."""
-    a, b = evidence.a, evidence.b
+    a, b = observed.a, observed.b
     if a.dtype != b.dtype:
         return None
     for where, words, change in _exchanges(a.dtype):
@@ -22,8 +22,8 @@ def exchanged_parts(evidence: Evidence) -> Pattern | None:
             changed = pattern_words(change(a.at(probe.points)))
             return share_of((changed == pattern_words(probe.values)).all(axis=-1))
 
-        if share := evidence.share_of_mismatches(test):
-            return Pattern("swap", where, share, evidence.sentence(f"b has {words}", share, test))
+        if share := observed.share_of_mismatches(test):
+            return Pattern("swap", where, share, observed.sentence(f"b has {words}", share, test))
     return None
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 import ml_dtypes
@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from strided.diagnosis.difference.causes.chance import is_no_chance
-from strided.diagnosis.difference.causes.evidence import Evidence, Probe, most_explained, share_of
 from strided.diagnosis.difference.causes.number_text import grouped, range_words, shortest
+from strided.diagnosis.difference.causes.observations import Observations, Probe, Test, most_explained, share_of
 from strided.diagnosis.difference.result import Pattern
 from strided.diagnosis.difference.values import common_dtype, converted, is_float
 
@@ -35,39 +35,47 @@ class _Grid(NamedTuple):
     most: float
 
 
-def quantised(evidence: Evidence) -> Pattern | None:
+def quantised(observed: Observations) -> Pattern | None:
     """The scale of which b's values are multiples, the nearest ones to a's."""
-    dtype = common_dtype(evidence.a.dtype, evidence.b.dtype)
-    if dtype is None or not is_float(dtype) or dtype.kind == "c" or not is_no_chance(evidence, _CHOICE_BITS):
+    dtype = common_dtype(observed.a.dtype, observed.b.dtype)
+    if dtype is None or not is_float(dtype) or dtype.kind == "c" or not is_no_chance(observed, _CHOICE_BITS):
         return None
-    eps = _eps(evidence.b.dtype)
-
-    def doubles(values: npt.NDArray[np.generic]) -> Doubles:
-        return converted(values, dtype).astype(np.float64)
-
-    def found_by_each() -> Iterator[Pattern]:
-        grids = _grids(doubles(evidence.every.values), eps)
-        for grid, product in ((grid, product) for grid in grids for product in _PRODUCTS):
-
-            def test(probe: Probe, grid: _Grid = grid, product: np.dtype[Any] = product) -> float:
-                number = np.rint(doubles(evidence.a.at(probe.points)) / grid.scale)
-                made = (np.clip(number, grid.least, grid.most) * grid.scale).astype(product).astype(dtype)
-                return share_of(made == converted(probe.values, dtype))
-
-            if share := evidence.share_in_whole_array(test):
-                scale = _shown(grid.scale)
-                words = f"b is a rounded to multiples of {grouped(scale)}"
-                numbers = np.rint(doubles(evidence.a.at(evidence.every.points)) / grid.scale)
-                least = _shown(grid.least * grid.scale) if (numbers < grid.least).any() else ""
-                most = _shown(grid.most * grid.scale) if (numbers > grid.most).any() else ""
-                if least or most:
-                    words += f" and clipped {range_words(least, most)}"
-                yield Pattern("quantised", scale, share, evidence.sentence(words, share, test))
-
+    eps = _eps(observed.b.dtype)
     with np.errstate(all="ignore"):
-        if not any(_grids(doubles(evidence.some.values), eps)):
+        if not any(_grids(_doubles(observed.some.values, dtype), eps)):
             return None
-        return most_explained(found_by_each())
+        grids = _grids(_doubles(observed.every.values, dtype), eps)
+        return most_explained(_patterns(observed, grids, dtype))
+
+
+def _patterns(observed: Observations, grids: Iterable[_Grid], dtype: np.dtype[Any]) -> Iterator[Pattern]:
+    """What each of some scales explains, if it explains anything."""
+    for grid, product in ((grid, product) for grid in grids for product in _PRODUCTS):
+        test = _test(observed, grid, product, dtype)
+        if share := observed.share_in_whole_array(test):
+            scale = _shown(grid.scale)
+            words = f"b is a rounded to multiples of {grouped(scale)}"
+            numbers = np.rint(_doubles(observed.a.at(observed.every.points), dtype) / grid.scale)
+            least = _shown(grid.least * grid.scale) if (numbers < grid.least).any() else ""
+            most = _shown(grid.most * grid.scale) if (numbers > grid.most).any() else ""
+            if least or most:
+                words += f" and clipped {range_words(least, most)}"
+            yield Pattern("quantised", scale, share, observed.sentence(words, share, test))
+
+
+def _test(observed: Observations, grid: _Grid, product: np.dtype[Any], dtype: np.dtype[Any]) -> Test:
+    """The hypothesis that b has the nearest multiples of a scale, which were multiplied in the type `product`."""
+
+    def test(probe: Probe) -> float:
+        number = np.rint(_doubles(observed.a.at(probe.points), dtype) / grid.scale)
+        made = (np.clip(number, grid.least, grid.most) * grid.scale).astype(product).astype(dtype)
+        return share_of(made == converted(probe.values, dtype))
+
+    return test
+
+
+def _doubles(values: npt.NDArray[np.generic], dtype: np.dtype[Any]) -> Doubles:
+    return converted(values, dtype).astype(np.float64)
 
 
 def _shown(number: float) -> str:

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from strided.diagnosis.bit_patterns import patterns
-from strided.diagnosis.difference.causes.evidence import Evidence, Probe, Test, Values, most_explained, share_of
+from strided.diagnosis.difference.causes.observations import Observations, Probe, Test, Values, most_explained, share_of
 from strided.diagnosis.difference.places import LEAST_SHARE
 from strided.diagnosis.difference.result import Pattern
 from strided.diagnosis.difference.values import common_dtype, converted, is_float
@@ -25,15 +25,15 @@ _NARROWER = tuple(
 _ZEROS_OF_TF32 = 13
 
 
-def rounded(evidence: Evidence) -> Pattern | None:
+def rounded(observed: Observations) -> Pattern | None:
     """The type or the bits to which values are rounded, or how many low bits they lack: what explains the most.
 
     b's values are tried, and a's if its type is the narrower one, as of weights from a device beside a checkpoint.
     """
-    a, b = evidence.a.dtype, evidence.b.dtype
+    a, b = observed.a.dtype, observed.b.dtype
     if _is_wider(a, b):
-        return _rounded(evidence, "b is a")
-    return _rounded(evidence.exchanged(), "a is b") if _is_wider(b, a) else None
+        return _rounded(observed, "b is a")
+    return _rounded(observed.exchanged(), "a is b") if _is_wider(b, a) else None
 
 
 def _is_wider(one: np.dtype[Any], other: np.dtype[Any]) -> bool:
@@ -42,18 +42,18 @@ def _is_wider(one: np.dtype[Any], other: np.dtype[Any]) -> bool:
     return is_float(one) and one.kind != "c" and common is not None and common == one  # to NumPy, float64 equals None
 
 
-def _rounded(evidence: Evidence, subject: str) -> Pattern | None:
-    dtype = evidence.a.dtype
-    found = converted(evidence.every.values, dtype)
+def _rounded(observed: Observations, subject: str) -> Pattern | None:
+    dtype = observed.a.dtype
+    found = converted(observed.every.values, dtype)
     zeros = min(_low_zeros(patterns(found)), int(ml_dtypes.finfo(dtype).nmant))  # type: ignore[no-untyped-call]
     if not zeros or 2 * np.count_nonzero(found) < found.size:  # zeros may have come in any way
         return None
 
     def found_by_each() -> Iterator[Pattern]:
         for where, words, change in _changes(dtype, zeros):
-            test = _same_bits(evidence, change)
-            if share := evidence.share_of_mismatches(test):
-                yield Pattern("rounded", where, share, evidence.sentence(f"{subject} {words}", share, test))
+            test = _same_bits(observed, change)
+            if share := observed.share_of_mismatches(test):
+                yield Pattern("rounded", where, share, observed.sentence(f"{subject} {words}", share, test))
 
     return most_explained(found_by_each())
 
@@ -91,11 +91,11 @@ def _rounding_bits(bits: int) -> Callable[[Values], Values]:
     return change
 
 
-def _same_bits(evidence: Evidence, change: Callable[[Values], Values]) -> Test:
+def _same_bits(observed: Observations, change: Callable[[Values], Values]) -> Test:
     """The hypothesis that b has changed elements of a, bit by bit."""
 
     def test(probe: Probe) -> float:
-        values = evidence.a.at(probe.points)
+        values = observed.a.at(probe.points)
         with np.errstate(all="ignore"):
             changed = change(values)
         return share_of(patterns(changed) == patterns(converted(probe.values, values.dtype)))

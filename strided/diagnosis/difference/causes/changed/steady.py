@@ -7,8 +7,8 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from strided.diagnosis.difference.causes.evidence import Evidence, Probe, Values
 from strided.diagnosis.difference.causes.number_text import grouped, shortest
+from strided.diagnosis.difference.causes.observations import Observations, Probe, Values
 from strided.diagnosis.difference.result import Pattern
 from strided.diagnosis.difference.values import common_dtype, converted
 
@@ -16,20 +16,20 @@ from strided.diagnosis.difference.values import common_dtype, converted
 _EXACT = 2.0**52
 
 
-def steady(evidence: Evidence) -> Pattern | None:
+def steady(observed: Observations) -> Pattern | None:
     """The number by which every mismatch is moved or multiplied, exactly; not -1, which is a changed sign."""
     # A few mismatches refute most numbers.
-    if _number(evidence, evidence.few) is None or (found := _number(evidence, evidence.every)) is None:
+    if _number(observed, observed.few) is None or (found := _number(observed, observed.every)) is None:
         return None
     kind, operator, number = found
-    tally = evidence.tally
+    tally = observed.tally
     words = "every mismatch" if not tally.level else f"all {tally.places.size:,} mismatches that were tried"
     return Pattern(kind, number, 1.0, f"in {words} b {operator} a is {grouped(number)}")
 
 
-def _number(evidence: Evidence, probe: Probe) -> tuple[str, str, str] | None:
+def _number(observed: Observations, probe: Probe) -> tuple[str, str, str] | None:
     """What is added, or by what is multiplied, to make b of a: the kind of pattern, the operator, and the number."""
-    if (pair := _doubles(evidence.a.at(probe.points), probe.values)) is None:
+    if (pair := _doubles(observed.a.at(probe.points), probe.values)) is None:
         return None
     if (offset := _offset(*pair)) is not None:
         return "offset", "-", shortest(offset, np.dtype(np.float64))

@@ -11,10 +11,11 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from strided.arrays.blocks import Box
 from strided.diagnosis.difference.causes.all_elements import OF_SAMPLE, all_equal
 from strided.diagnosis.difference.causes.chance import is_no_chance
 from strided.diagnosis.difference.causes.derived import view_of
-from strided.diagnosis.difference.causes.evidence import Evidence, Source
+from strided.diagnosis.difference.causes.observations import IndexMap, Observations
 from strided.diagnosis.difference.operands import Points
 from strided.diagnosis.difference.places import Numbers
 from strided.diagnosis.difference.result import Pattern
@@ -27,19 +28,17 @@ _TRIED = 64
 #: Mismatches of what one box alone has, at most, as a part of those of what both have: half, but for equal elements.
 _OVERLAP = 0.75
 
-Box = tuple[slice, ...]
 
-
-def exchanged_boxes(evidence: Evidence) -> Pattern | None:
+def exchanged_boxes(observed: Observations) -> Pattern | None:
     """The two boxes, each of which b holds where a holds the other one."""
-    shape = evidence.shape
+    shape = observed.shape
     choice_bits = sum(math.log2(n * (n + 1) / 2) for n in shape)
-    if not is_no_chance(evidence, choice_bits):
+    if not is_no_chance(observed, choice_bits):
         return None
-    for one, other in itertools.islice(_pairs(evidence), _TRIED):
-        if evidence.share_of_mismatches(evidence.moved(_exchange(one, other))) < 1:
+    for one, other in itertools.islice(_pairs(observed), _TRIED):
+        if observed.share_of_mismatches(observed.moved(_exchange(one, other))) < 1:
             continue
-        are_exchanged = _are(evidence, one, other)
+        are_exchanged = _are(observed, one, other)
         if are_exchanged is not False:
             keys = _key(one, shape), _key(other, shape)
             end = OF_SAMPLE if are_exchanged is None else ", and nothing else differs"
@@ -48,11 +47,11 @@ def exchanged_boxes(evidence: Evidence) -> Pattern | None:
     return None
 
 
-def _pairs(evidence: Evidence) -> Iterator[tuple[Box, Box]]:
+def _pairs(observed: Observations) -> Iterator[tuple[Box, Box]]:
     """Pairs of boxes of one shape that may hold the mismatches."""
     choices = []
-    for axis in range(len(evidence.shape)):
-        counts = evidence.tally.per_axis.get(axis)
+    for axis in range(len(observed.shape)):
+        counts = observed.tally.per_axis.get(axis)
         if counts is None:
             return
         choices.append(_ranges(counts))
@@ -103,7 +102,7 @@ def _indices_of_one(counts: Numbers) -> int | None:
     return alone if ends.max() < _OVERLAP * counts[alone : counts.size - alone].min() else None
 
 
-def _exchange(one: Box, other: Box) -> Source:
+def _exchange(one: Box, other: Box) -> IndexMap:
     steps = [there.start - here.start for here, there in zip(one, other, strict=True)]
 
     def source(points: Points) -> tuple[Points, Mask]:
@@ -121,20 +120,20 @@ def _inside(points: Points, box: Box) -> Mask:
     return inside
 
 
-def _are(evidence: Evidence, one: Box, other: Box) -> bool | None:
+def _are(observed: Observations, one: Box, other: Box) -> bool | None:
     """Whether all elements of both boxes have changed places, and none beside them differs.
 
     None of arrays in many buffers: the sample decides.
     """
-    a, b = ([view_of(each, box) for box in (one, other)] for each in (evidence.a, evidence.b))
+    a, b = ([view_of(each, box) for box in (one, other)] for each in (observed.a, observed.b))
     count = 0
     for x, y, opposite in zip(a, b, b[::-1], strict=True):
         if x is None or y is None or opposite is None:
             return None
-        if not all_equal(x, opposite, evidence.tolerance):
+        if not all_equal(x, opposite, observed.tolerance):
             return False
-        count += scan(x, y, evidence.tolerance).count
-    return count == evidence.tally.count
+        count += scan(x, y, observed.tolerance).count
+    return count == observed.tally.count
 
 
 def _key(box: Box, shape: tuple[int, ...]) -> str:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from strided.diagnosis.difference.causes.evidence import Evidence, Probe, Source, Test, readable, share_of
 from strided.diagnosis.difference.causes.moved.slots import from_slots, in_memory
+from strided.diagnosis.difference.causes.observations import IndexMap, Observations, Probe, Test, readable, share_of
 from strided.diagnosis.difference.places import Numbers
 from strided.diagnosis.difference.result import Pattern
 from strided.diagnosis.difference.values import are_equal
@@ -11,9 +11,9 @@ from strided.diagnosis.difference.values import are_equal
 _WORD_BITS = 32
 
 
-def exchanged_members(evidence: Evidence) -> Pattern | None:
+def exchanged_members(observed: Observations) -> Pattern | None:
     """The exchange: the member with the number k is where that with the number ``k ^ mask`` was."""
-    b, a = evidence.b, evidence.a
+    b, a = observed.b, observed.a
     whole = in_memory(a if b.whole is None else b)
     if whole is None or whole._memory.bits >= _WORD_BITS:
         return None
@@ -24,21 +24,21 @@ def exchanged_members(evidence: Evidence) -> Pattern | None:
         def partner(slots: Numbers, mask: int = mask) -> Numbers:
             return slots ^ mask
 
-        test = _exchanged(evidence, from_slots(whole, partner))
-        if share := evidence.share_of_mismatches(test):
-            sentence = evidence.sentence(_which_members(members, mask, 8 // bits), share, test)
+        test = _exchanged(observed, from_slots(whole, partner))
+        if share := observed.share_of_mismatches(test):
+            sentence = observed.sentence(_which_members(members, mask, 8 // bits), share, test)
             return Pattern("swap", f"0, {mask}", share, sentence)
     return None
 
 
-def _exchanged(evidence: Evidence, partner: Source) -> Test:
+def _exchanged(observed: Observations, partner: IndexMap) -> Test:
     """The hypothesis that elements have changed places with their partners: b has both of a."""
-    taken = evidence.moved(partner)
+    taken = observed.moved(partner)
 
     def given(probe: Probe) -> float:
         origin, exists = partner(probe.points)
-        beside = evidence.b.at(readable(origin, exists))
-        return share_of(are_equal(evidence.a.at(probe.points), beside, evidence.tolerance) & exists)
+        beside = observed.b.at(readable(origin, exists))
+        return share_of(are_equal(observed.a.at(probe.points), beside, observed.tolerance) & exists)
 
     return lambda probe: min(taken(probe), given(probe))
 

@@ -9,8 +9,8 @@ import numpy as np
 
 from strided.arrays.layout_array import LayoutArray
 from strided.diagnosis.difference.causes.all_elements import MOST_DIMENSIONS, all_equal
-from strided.diagnosis.difference.causes.evidence import Evidence, first
-from strided.diagnosis.difference.operands import Points, Wrapped
+from strided.diagnosis.difference.causes.observations import Observations, first
+from strided.diagnosis.difference.operands import Operand, Points, Wrapped
 from strided.diagnosis.difference.result import Pattern
 from strided.diagnosis.difference.values import are_equal
 from strided.errors import LayoutError, UnsupportedError
@@ -32,36 +32,43 @@ _FLAT_TILES: tuple[tuple[Tile, ...], ...] = tuple(
 )
 
 
-def misread_layout(evidence: Evidence) -> Pattern | None:
+def misread_layout(observed: Observations) -> Pattern | None:
     """The likeliest layout in which b's bytes hold a's values."""
-    a, b = evidence.a, evidence.b.whole
+    a, b = observed.a, observed.b.whole
     if b is None:
         return None
-    points = _points(evidence)
+    points = _points(observed)
     wanted = a.at(points)
     for layout in _layouts(b.xla_shape, None if a.whole is None else a.whole.layout):
-        try:
-            shape = b.xla_shape.with_layout(layout)
-            if shape.buffer_byte_size > b._memory.buffer.size:
-                continue
-            read = Wrapped(LayoutArray(b._memory.buffer, shape, bitorder=b.bitorder, allow_excess=True), "b")
-            # One element is read fast, and mostly refutes a layout.
-            fits = all(
-                are_equal(wanted[:n], read.at(tuple(i[:n] for i in points)), evidence.tolerance).all()
-                for n in (1, wanted.size)
-            )
-        except (LayoutError, UnsupportedError):
+        if (read := _read_in(layout, b)) is None:
             continue
-        if fits and all_equal(a, read, evidence.tolerance):
+        # One element is read fast, and mostly refutes a layout.
+        fits = all(
+            are_equal(wanted[:n], read.at(tuple(i[:n] for i in points)), observed.tolerance).all()
+            for n in (1, wanted.size)
+        )
+        if fits and all_equal(a, read, observed.tolerance):
             one, other = _apart(layout, b.layout)
             sentence = f"b equals a if it is read as {one} instead of {other}"
             return Pattern("layout", str(layout), 1.0, sentence)
     return None
 
 
-def _points(evidence: Evidence) -> Points:
+def _read_in(layout: Layout, array: LayoutArray) -> Operand | None:
+    """An array's bytes read in another layout; None if they are too few, or the layout has no addresses."""
+    try:
+        shape = array.xla_shape.with_layout(layout)
+        if shape.buffer_byte_size > array._memory.buffer.size:
+            return None
+        _ = shape.address_map  # raises for a layout without addresses
+        return Wrapped(LayoutArray(array._memory.buffer, shape, bitorder=array.bitorder, allow_excess=True), "b")
+    except (LayoutError, UnsupportedError):
+        return None
+
+
+def _points(observed: Observations) -> Points:
     """Where a layout is tried: at a few mismatches, and a few elements anywhere."""
-    pairs = zip(first(evidence.some.points), first(evidence.anywhere.points), strict=True)
+    pairs = zip(first(observed.some.points), first(observed.anywhere.points), strict=True)
     return tuple(np.concatenate(pair) for pair in pairs)
 
 

@@ -18,9 +18,9 @@ import numpy as np
 from strided.diagnosis.difference.causes.all_elements import proof
 from strided.diagnosis.difference.causes.chance import is_no_chance
 from strided.diagnosis.difference.causes.derived import Reordered, has_views
-from strided.diagnosis.difference.causes.evidence import Evidence, Source, existing
 from strided.diagnosis.difference.causes.moved.distances import FNV_PRIME, Hashes
 from strided.diagnosis.difference.causes.moved.value_numbers import numbers_at
+from strided.diagnosis.difference.causes.observations import IndexMap, Observations, existing
 from strided.diagnosis.difference.operands import Points
 from strided.diagnosis.difference.places import Numbers
 from strided.diagnosis.difference.result import Pattern
@@ -33,16 +33,16 @@ _FEW_LINES, _LINES, _ELEMENTS = 1, 32, 1 << 17
 _LISTED, _SHOWN = 8, 6
 
 
-def reordered(evidence: Evidence) -> Pattern | None:
+def reordered(observed: Observations) -> Pattern | None:
     """The dimension whose indices b has in another order, and that order."""
-    for axis, size in enumerate(evidence.shape):
-        if (order := _order_along(evidence, axis)) is None:
+    for axis, size in enumerate(observed.shape):
+        if (order := _order_along(observed, axis)) is None:
             continue
-        if not evidence.holds_everywhere(evidence.moved(_source(axis, order))):
+        if not observed.holds_everywhere(observed.moved(_source(axis, order))):
             continue
         # One in many buffers would be read again and again.
-        view = Reordered(evidence.a, axis, order) if has_views(evidence.a) else None
-        if (end := proof(view, evidence.b, evidence.tolerance)) is None:
+        view = Reordered(observed.a, axis, order) if has_views(observed.a) else None
+        if (end := proof(view, observed.b, observed.tolerance)) is None:
             continue
         said = _described(order)
         units = f"blocks of {said.block:,} indices" if said.block > 1 else "indices"
@@ -52,19 +52,19 @@ def reordered(evidence: Evidence) -> Pattern | None:
     return None
 
 
-def _source(axis: int, order: Numbers) -> Source:
+def _source(axis: int, order: Numbers) -> IndexMap:
     return existing(lambda points: (*points[:axis], order[points[axis]], *points[axis + 1 :]))
 
 
-def _order_along(evidence: Evidence, axis: int) -> Numbers | None:
+def _order_along(observed: Observations, axis: int) -> Numbers | None:
     """Which index of a each one of b has the values of; None if a few lines refute every order."""
-    size = evidence.shape[axis]
-    if not 2 < size <= _LONGEST or math.prod(evidence.shape) == size:
+    size = observed.shape[axis]
+    if not 2 < size <= _LONGEST or math.prod(observed.shape) == size:
         return None
     for lines in (_FEW_LINES, max(2, min(_LINES, _ELEMENTS // size))):
-        points = _lines(evidence, axis, lines)
+        points = _lines(observed, axis, lines)
         flat = tuple(i.reshape(-1) for i in points)
-        before, after = (numbers_at(x, evidence, flat).reshape(points[0].shape) for x in (evidence.a, evidence.b))
+        before, after = (numbers_at(x, observed, flat).reshape(points[0].shape) for x in (observed.a, observed.b))
         a, b = (_row_hashes(each) for each in (before, after))
         if not np.array_equal(np.sort(a), np.sort(b)):
             return None
@@ -74,17 +74,17 @@ def _order_along(evidence: Evidence, axis: int) -> Numbers | None:
     alone = counts[2][counts[1].reshape(-1)] == 1
     if 2 * np.count_nonzero(alone[moved]) < moved.size or (before[moved] == before[moved, :1]).all():
         return None
-    return order if moved.size and is_no_chance(evidence, math.lgamma(moved.size + 1) / math.log(2)) else None
+    return order if moved.size and is_no_chance(observed, math.lgamma(moved.size + 1) / math.log(2)) else None
 
 
-def _lines(evidence: Evidence, axis: int, count: int) -> Points:
+def _lines(observed: Observations, axis: int, count: int) -> Points:
     """The elements of some lines along an axis, through mismatches: a row for each index, a column for each line."""
-    size = evidence.shape[axis]
-    places = np.stack([i[: 2 * count] for k, i in enumerate(evidence.some.points) if k != axis])
+    size = observed.shape[axis]
+    places = np.stack([i[: 2 * count] for k, i in enumerate(observed.some.points) if k != axis])
     places = np.unique(places, axis=1)[:, :count] if count > 1 else places[:, :count]
     rest = iter(places)
     along = np.arange(size)[:, None]
-    grid = [along if k == axis else next(rest)[None, :] for k in range(len(evidence.shape))]
+    grid = [along if k == axis else next(rest)[None, :] for k in range(len(observed.shape))]
     return tuple(np.broadcast_arrays(*grid))
 
 

@@ -9,23 +9,23 @@ from collections.abc import Iterator
 from strided.diagnosis.difference.causes.all_elements import MOST_DIMENSIONS, proof
 from strided.diagnosis.difference.causes.chance import is_no_chance
 from strided.diagnosis.difference.causes.derived import view_of
-from strided.diagnosis.difference.causes.evidence import Evidence, Source, existing
+from strided.diagnosis.difference.causes.observations import IndexMap, Observations, existing
 from strided.diagnosis.difference.result import Pattern
 
 
-def reversed_axes(evidence: Evidence) -> Pattern | None:
+def reversed_axes(observed: Observations) -> Pattern | None:
     """The fewest dimensions that are reversed."""
-    shape = evidence.shape
+    shape = observed.shape
     choices = list(_choices(shape))
-    if evidence.tally.negated == evidence.tally.count:  # as a symmetric ramp is, too
+    if observed.tally.negated == observed.tally.count:  # as a symmetric ramp is, too
         return None
-    if not choices or not is_no_chance(evidence, math.log2(len(choices))):
+    if not choices or not is_no_chance(observed, math.log2(len(choices))):
         return None
     for axes in choices:
-        if not evidence.holds_everywhere(evidence.moved(_reversal(shape, axes))):
+        if not observed.holds_everywhere(observed.moved(_reversal(shape, axes))):
             continue
-        view = view_of(evidence.a, tuple(slice(None, None, -1 if k in axes else 1) for k in range(len(shape))))
-        if (end := proof(view, evidence.b, evidence.tolerance)) is not None:
+        view = view_of(observed.a, tuple(slice(None, None, -1 if k in axes else 1) for k in range(len(shape))))
+        if (end := proof(view, observed.b, observed.tolerance)) is not None:
             *others, last = map(str, axes)
             names = f"dimensions {', '.join(others)} and {last}" if others else f"dimension {last}"
             along = f" along {names}" if len(shape) > 1 else ""
@@ -42,5 +42,5 @@ def _choices(shape: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
         yield from itertools.combinations(axes, number)
 
 
-def _reversal(shape: tuple[int, ...], axes: tuple[int, ...]) -> Source:
+def _reversal(shape: tuple[int, ...], axes: tuple[int, ...]) -> IndexMap:
     return existing(lambda points: tuple(shape[k] - 1 - i if k in axes else i for k, i in enumerate(points)))

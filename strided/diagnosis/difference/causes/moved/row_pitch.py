@@ -14,9 +14,9 @@ from typing import NamedTuple
 import numpy as np
 
 from strided.diagnosis.difference.causes.chance import is_no_chance
-from strided.diagnosis.difference.causes.evidence import Evidence, Probe, Test, share_of
 from strided.diagnosis.difference.causes.moved.distances import Hashes, in_turn
 from strided.diagnosis.difference.causes.moved.value_numbers import numbers_at
+from strided.diagnosis.difference.causes.observations import Observations, Probe, Test, share_of
 from strided.diagnosis.difference.operands import Operand, Points
 from strided.diagnosis.difference.places import Numbers
 from strided.diagnosis.difference.result import Pattern, percent
@@ -43,17 +43,17 @@ class _Rows(NamedTuple):
         return (self.pitch, self.size) if self.is_padded else (self.size, self.pitch)
 
 
-def row_pitch(evidence: Evidence) -> Pattern | None:
+def row_pitch(observed: Observations) -> Pattern | None:
     """How far apart the rows are, and how far apart they were taken to be."""
-    if len(evidence.shape) < 2:
+    if len(observed.shape) < 2:
         return None
-    order = _Order(evidence)
+    order = _Order(observed)
     for rows in order.likeliest():
-        share = evidence.share_in_whole_array(_test(evidence, order, rows), _LEAST_KNOWN)
-        if not share or not is_no_chance(evidence, math.log2(_WINDOW)):
+        share = observed.share_in_whole_array(_test(observed, order, rows), _LEAST_KNOWN)
+        if not share or not is_no_chance(observed, math.log2(_WINDOW)):
             continue
         real, read = rows.pitches
-        which = "" if rows.size == evidence.shape[order.axes[-1]] else f" of {rows.size:,} elements"
+        which = "" if rows.size == observed.shape[order.axes[-1]] else f" of {rows.size:,} elements"
         others = "padding" if rows.is_padded else "from beyond the end"
         sentence = (
             f"b was read as if its rows{which} began {read:,} elements apart instead of {real:,}: "
@@ -66,12 +66,12 @@ def row_pitch(evidence: Evidence) -> Pattern | None:
 class _Order:
     """The order of elements in b's memory if that has no tiles, else row-major order."""
 
-    def __init__(self, evidence: Evidence) -> None:
-        self._evidence = evidence
-        whole, rank = evidence.b.whole, len(evidence.shape)
+    def __init__(self, observed: Observations) -> None:
+        self._observations = observed
+        whole, rank = observed.b.whole, len(observed.shape)
         layout = None if whole is None else whole.layout
         self.axes = tuple(range(rank)) if layout is None or layout.tiles else layout.minor_to_major[::-1]
-        self._shape = tuple(evidence.shape[k] for k in self.axes)
+        self._shape = tuple(observed.shape[k] for k in self.axes)
         self.total = math.prod(self._shape)
 
     def places(self, points: Points) -> Numbers:
@@ -85,7 +85,7 @@ class _Order:
 
     def likeliest(self) -> Iterator[_Rows]:
         """Rows and planes whose second one, or that with the first mismatch, b has somewhat further on; or a has it."""
-        first = int(self.places(self._evidence.tally.points(self._evidence.tally.first[:1])).min())
+        first = int(self.places(self._observations.tally.points(self._observations.tally.first[:1])).min())
         sizes = dict.fromkeys(math.prod(self._shape[k:]) for k in range(len(self._shape) - 1, 0, -1))
         for size in sizes:
             for row in dict.fromkeys((max(1, first // size), first // size + 1)):
@@ -96,17 +96,17 @@ class _Order:
         start, length = row * size, min(size, _IN_TURN)
         # Padding is less than a row, as far as it is looked for.
         stop = min(self.total, start + min(row * size, _WINDOW) + length)
-        a, b = (self._hashes(each, start, stop, length) for each in (self._evidence.a, self._evidence.b))
+        a, b = (self._hashes(each, start, stop, length) for each in (self._observations.a, self._observations.b))
         for is_padded, one, other in ((True, a, b), (False, b, a)):
             for moved in (np.flatnonzero(other[1:] == one[0])[:_TRIED] + 1).tolist():
                 if moved % row == 0:
                     yield _Rows(size, size + moved // row, is_padded)
 
     def _hashes(self, operand: Operand, start: int, stop: int, length: int) -> Hashes:
-        return in_turn(numbers_at(operand, self._evidence, self.points(np.arange(start, stop))), length)
+        return in_turn(numbers_at(operand, self._observations, self.points(np.arange(start, stop))), length)
 
 
-def _test(evidence: Evidence, order: _Order, rows: _Rows) -> Test:
+def _test(observed: Observations, order: _Order, rows: _Rows) -> Test:
     """The hypothesis that b has its elements where such rows lie: all that do not come from padding."""
     real, read = rows.pitches
 
@@ -115,7 +115,7 @@ def _test(evidence: Evidence, order: _Order, rows: _Rows) -> Test:
         origin = row * read + within
         exists = (within < rows.size) & (origin < order.total)
         points = order.points(np.where(exists, origin, 0))
-        same = are_equal(evidence.a.at(points), probe.values, evidence.tolerance)
+        same = are_equal(observed.a.at(points), probe.values, observed.tolerance)
         return 0.0 if (~same & exists).any() else share_of(exists)
 
     return test

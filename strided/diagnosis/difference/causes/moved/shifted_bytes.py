@@ -22,9 +22,9 @@ import numpy.typing as npt
 from strided.addressing.address_map import AddressMap
 from strided.arrays.layout_array import LayoutArray
 from strided.diagnosis.difference.causes.chance import is_no_chance
-from strided.diagnosis.difference.causes.evidence import Evidence, Probe, Test, Values, readable, share_of
 from strided.diagnosis.difference.causes.moved.distances import likeliest_steps, window
 from strided.diagnosis.difference.causes.moved.slots import at_slots, distance, memories, slots_of
+from strided.diagnosis.difference.causes.observations import Observations, Probe, Test, Values, readable, share_of
 from strided.diagnosis.difference.operands import Operand
 from strided.diagnosis.difference.places import LEAST_SHARE, Numbers
 from strided.diagnosis.difference.result import Pattern
@@ -44,7 +44,7 @@ _FAR_BYTES, _BLOCK_BYTES = 1 << 29, 1 << 22
 _LEAST_KNOWN = 1 / 3
 
 
-class _Slots(NamedTuple):
+class _SlotBytes(NamedTuple):
     """What some slots hold: bytes, a row for each slot; which slots are known; which of these hold an element."""
 
     bytes: Bytes
@@ -52,45 +52,45 @@ class _Slots(NamedTuple):
     element: Mask
 
 
-def shifted_bytes(evidence: Evidence) -> Pattern | None:
+def shifted_bytes(observed: Observations) -> Pattern | None:
     """The movement by bytes in the memory of b, or in that of a."""
-    if element_type_of_dtype(evidence.a.dtype) != element_type_of_dtype(evidence.b.dtype):
+    if element_type_of_dtype(observed.a.dtype) != element_type_of_dtype(observed.b.dtype):
         return None
-    for memory in memories(evidence):
-        for step in _steps(evidence, memory.array):
-            test = _moved(evidence, memory.array, step)
-            share = evidence.share_in_whole_array(test, _LEAST_KNOWN) if step else 0
-            if share and is_no_chance(evidence, math.log2(2 * _size(memory.array))):
+    for memory in memories(observed):
+        for step in _steps(observed, memory.array):
+            test = _moved(observed, memory.array, step)
+            share = observed.share_in_whole_array(test, _LEAST_KNOWN) if step else 0
+            if share and is_no_chance(observed, math.log2(2 * _size(memory.array))):
                 where = distance(step * min(8, memory.array._memory.bits))
-                words = evidence.sentence(f"b is a moved by {where} {memory.words}", share, test)
+                words = observed.sentence(f"b is a moved by {where} {memory.words}", share, test)
                 others = "" if share == 1 else "; the others come from beyond an end, or from padding"
                 return Pattern("shift", where, share, words + others)
     return None
 
 
-def _steps(evidence: Evidence, memory: LayoutArray) -> Iterator[int]:
+def _steps(observed: Observations, memory: LayoutArray) -> Iterator[int]:
     """By how many bytes b may be moved: as those around a mismatch have it, then as runs from anywhere have it."""
-    centre = int(slots_of(memory, tuple(i[:1] for i in evidence.some.points)).item())
+    centre = int(slots_of(memory, tuple(i[:1] for i in observed.some.points)).item())
     near = window(centre, memory.spec.slots)
-    before, after = (_held(each, memory, near).bytes.reshape(-1) for each in (evidence.a, evidence.b))
+    before, after = (_held(each, memory, near).bytes.reshape(-1) for each in (observed.a, observed.b))
     yield from likeliest_steps([(before.astype(np.uint64), after.astype(np.uint64))], _IN_TURN)
-    found = Counter(_far_steps(evidence, memory))
+    found = Counter(_far_steps(observed, memory))
     yield from sorted(found, key=lambda step: (-found[step], abs(step)))[:_PLACES]
 
 
-def _far_steps(evidence: Evidence, memory: LayoutArray) -> Iterator[int]:
+def _far_steps(observed: Observations, memory: LayoutArray) -> Iterator[int]:
     """How many bytes from where a has them, b has some runs of bytes."""
-    runs = _runs(evidence, memory)
-    if not runs or (laid_out := _laid_out(evidence.a, memory)) is None:
+    runs = _runs(observed, memory)
+    if not runs or (laid_out := _laid_out(observed.a, memory)) is None:
         return
     size = memory.dtype.itemsize
     start, stop = max(0, min(runs) - _FAR_BYTES), min(_size(laid_out), max(runs) + _FAR_BYTES)
     for first in range(start, stop, _BLOCK_BYTES):
-        if evidence.a.whole is not None:
-            evidence.a.whole.region  # noqa: B018  # checks that a mapped file is still there
+        if observed.a.whole is not None:
+            observed.a.whole.region  # noqa: B018  # checks that a mapped file is still there
         last = min(first + _BLOCK_BYTES + _RUN_BYTES, _size(laid_out))
         block = _in_slots(laid_out, slice(first // size, last // size)).tobytes()[: _BLOCK_BYTES + _RUN_BYTES - 1]
-        evidence.a.release()
+        observed.a.release()
         for begin, run in runs.items():
             own = begin - first
             if 0 <= own < _BLOCK_BYTES:
@@ -100,12 +100,12 @@ def _far_steps(evidence: Evidence, memory: LayoutArray) -> Iterator[int]:
             yield from (own - place for place in places if place >= 0)
 
 
-def _runs(evidence: Evidence, memory: LayoutArray) -> dict[int, bytes]:
+def _runs(observed: Observations, memory: LayoutArray) -> dict[int, bytes]:
     """Bytes of b from some mismatches on that may be found again, by where they begin."""
     size = memory.dtype.itemsize
     runs = {}
-    for slot in slots_of(memory, tuple(i[:_RUNS] for i in evidence.some.points)).tolist():
-        held = _held(evidence.b, memory, slot + np.arange(_RUN_BYTES // size))
+    for slot in slots_of(memory, tuple(i[:_RUNS] for i in observed.some.points)).tolist():
+        held = _held(observed.b, memory, slot + np.arange(_RUN_BYTES // size))
         run = held.bytes.tobytes()
         if held.known.all() and len(set(run)) >= _LEAST_DIFFERENT:
             runs[slot * size] = run
@@ -120,14 +120,14 @@ def _laid_out(operand: Operand, memory: LayoutArray) -> LayoutArray | None:
     return own
 
 
-def _moved(evidence: Evidence, memory: LayoutArray, step: int) -> Test:
+def _moved(observed: Observations, memory: LayoutArray, step: int) -> Test:
     """The hypothesis that b has its bytes from so many bytes before, exactly."""
     slots, cut = divmod(-step, memory.dtype.itemsize)
 
     def test(probe: Probe) -> float:
         first = slots_of(memory, probe.points) + slots
-        one = _held(evidence.a, memory, first)
-        other = _held(evidence.a, memory, first + 1) if cut else one
+        one = _held(observed.a, memory, first)
+        other = _held(observed.a, memory, first + 1) if cut else one
         made = np.concatenate([one.bytes[:, cut:], other.bytes[:, :cut]], axis=1)
         same = (made == _bytes_of(probe.values)).all(axis=1)
         elements = one.element & other.element
@@ -140,16 +140,16 @@ def _moved(evidence: Evidence, memory: LayoutArray, step: int) -> Test:
     return test
 
 
-def _held(operand: Operand, memory: LayoutArray, slots: Numbers) -> _Slots:
+def _held(operand: Operand, memory: LayoutArray, slots: Numbers) -> _SlotBytes:
     """What an operand has in some slots of a memory. Of its own memory that is known, padding and all."""
     index, element = at_slots(memory, slots)
     own = _own(operand, memory)
     if own is not None:
         known = (slots >= 0) & (slots < _size(own) // own.dtype.itemsize)
-        return _Slots(_in_slots(own, np.where(known, slots, 0)), known, element)
+        return _SlotBytes(_in_slots(own, np.where(known, slots, 0)), known, element)
     found = _bytes_of(operand.at(readable(index, element)))
     found[~element] = 0
-    return _Slots(found, element, element)
+    return _SlotBytes(found, element, element)
 
 
 def _own(operand: Operand, memory: LayoutArray) -> LayoutArray | None:

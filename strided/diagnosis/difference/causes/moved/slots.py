@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from strided.arrays.layout_array import LayoutArray
-from strided.diagnosis.difference.causes.evidence import Evidence, Source
+from strided.diagnosis.difference.causes.observations import IndexMap, Observations
 from strided.diagnosis.difference.operands import Operand, Points
 from strided.diagnosis.difference.places import Numbers
 from strided.diagnosis.difference.scan import same_layout
@@ -23,9 +23,9 @@ class Memory(NamedTuple):
     words: str
 
 
-def memories(evidence: Evidence) -> Iterator[Memory]:
+def memories(observed: Observations) -> Iterator[Memory]:
     """The memory of b, and that of a if equal elements lie elsewhere there."""
-    a, b = in_memory(evidence.a), in_memory(evidence.b)
+    a, b = in_memory(observed.a), in_memory(observed.b)
     if b is not None:
         yield Memory(b, "in memory")
     if a is not None and (b is None or not same_layout(a, b)):
@@ -59,7 +59,7 @@ def at_slots(array: LayoutArray, slots: Numbers) -> tuple[Points, Mask]:
     return index, inside & (over < 0)
 
 
-def from_slots(array: LayoutArray, origin: Callable[[Numbers], Numbers]) -> Source:
+def from_slots(array: LayoutArray, origin: Callable[[Numbers], Numbers]) -> IndexMap:
     """The source of elements that come from other slots: `origin` takes the slots of b, and gives those of a."""
 
     def source(points: Points) -> tuple[Points, Mask]:

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import math
 
-from strided.diagnosis.difference.causes.evidence import Evidence
 from strided.diagnosis.difference.causes.moved.slots import from_slots, in_memory
+from strided.diagnosis.difference.causes.observations import Observations
 from strided.diagnosis.difference.places import Numbers
 from strided.diagnosis.difference.result import Pattern
 
 
-def tile_order(evidence: Evidence) -> Pattern | None:
+def tile_order(observed: Observations) -> Pattern | None:
     """The order of the grid in which b has a's tiles."""
-    b = in_memory(evidence.b)
+    b = in_memory(observed.b)
     if b is None or not b.layout.tiles:
         return None
     tile = b.layout.tiles[0].dimensions
-    if len(tile) != 2 or len(evidence.shape) < 2:
+    if len(tile) != 2 or len(observed.shape) < 2:
         return None
     sides = zip(b.layout.minor_to_major, reversed(tile), strict=False)
-    columns, rows = (-(-evidence.shape[d] // n) for d, n in sides)
+    columns, rows = (-(-observed.shape[d] // n) for d, n in sides)
     if min(rows, columns) == 1:
         return None
     orders = ("column by column", "row by row")
@@ -28,10 +28,10 @@ def tile_order(evidence: Evidence) -> Pattern | None:
         def origin(slots: Numbers, down: int = down, across: int = across) -> Numbers:
             return _slots_of_other_order(slots, down, across, math.prod(tile))
 
-        test = evidence.moved(from_slots(b, origin))
-        if share := evidence.share_in_whole_array(test):
+        test = observed.moved(from_slots(b, origin))
+        if share := observed.share_in_whole_array(test):
             said = f"the tiles of b are a's, {words} of their grid instead of {instead}"
-            sentence = evidence.sentence(said, share, test)
+            sentence = observed.sentence(said, share, test)
             return Pattern("tiles", words, share, sentence)
     return None
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -23,7 +23,7 @@ from strided.diagnosis.difference.values import Mask, Tolerance, are_equal
 
 Values = npt.NDArray[Any]
 #: Where in a the elements at some indices come from, and which of these places exist.
-Source = Callable[[Points], tuple[Points, Mask]]
+IndexMap = Callable[[Points], tuple[Points, Mask]]
 
 #: Mismatches on which a hypothesis is tried at first, and those on which it is tried then.
 _FEW, _SAMPLE = 64, 4096
@@ -41,7 +41,7 @@ Test = Callable[[Probe], float]
 
 
 @dataclass(frozen=True, slots=True)
-class Evidence:
+class Observations:
     """Two arrays that differ, of rank 1 or more, and some of their elements.
 
     Attributes
@@ -67,6 +67,13 @@ class Evidence:
     anywhere: Probe
     value_counts: npt.NDArray[np.int64]
 
+    @classmethod
+    def at(cls, samples: tuple[Points, ...], a: Operand, b: Operand, tolerance: Tolerance, tally: Tally) -> Self:
+        """The observations at the indices of `few`, `some`, `every` and `anywhere`."""
+        few, some, every, anywhere = (Probe(points, b.at(points)) for points in samples)
+        counts = np.unique(patterns(some.values), axis=0, return_counts=True)[1]
+        return cls(a, b, tolerance, tally, few, some, every, anywhere, counts)
+
     @property
     def shape(self) -> tuple[int, ...]:
         return self.tally.shape
@@ -83,7 +90,7 @@ class Evidence:
         """Whether a hypothesis about the whole array explains all elements that are tried."""
         return self.share_in_whole_array(test, least=1) == 1
 
-    def moved(self, source: Source) -> Test:
+    def moved(self, source: IndexMap) -> Test:
         """The hypothesis that b has its elements from some places of a."""
 
         def test(probe: Probe) -> float:
@@ -93,10 +100,10 @@ class Evidence:
 
         return test
 
-    def exchanged(self) -> Evidence:
+    def exchanged(self) -> Observations:
         """The same elements with a and b exchanged, for a hypothesis that makes a of b."""
         samples = (self.few.points, self.some.points, self.every.points, self.anywhere.points)
-        return _evidence(self.b, self.a, self.tolerance, self.tally, samples)
+        return Observations.at(samples, self.b, self.a, self.tolerance, self.tally)
 
     def sentence(self, words: str, share: float, test: Test) -> str:
         """A hypothesis, and how much it explains.
@@ -112,20 +119,14 @@ class Evidence:
         return f"{words}: this explains {percent(share)} of the {tried if self.tally.level else 'mismatches'}"
 
 
-def evidence_of(a: Operand, b: Operand, tolerance: Tolerance, tally: Tally) -> Evidence:
-    """The evidence that a pass over two arrays leaves."""
+def observations_of(a: Operand, b: Operand, tolerance: Tolerance, tally: Tally) -> Observations:
+    """The observations that a pass over two arrays leaves."""
     rng = np.random.default_rng(0)
     chosen = tally.points(rng.permutation(tally.places)[:_SAMPLE])
     total = math.prod(tally.shape)
     places = rng.integers(0, total, _SAMPLE) if total > _SAMPLE else rng.permutation(total)
     samples = (first(chosen), chosen, tally.points(tally.places), tally.points(places))
-    return _evidence(a, b, tolerance, tally, samples)
-
-
-def _evidence(a: Operand, b: Operand, tolerance: Tolerance, tally: Tally, samples: tuple[Points, ...]) -> Evidence:
-    few, some, every, anywhere = (Probe(points, b.at(points)) for points in samples)
-    counts = np.unique(patterns(some.values), axis=0, return_counts=True)[1]
-    return Evidence(a, b, tolerance, tally, few, some, every, anywhere, counts)
+    return Observations.at(samples, a, b, tolerance, tally)
 
 
 def most_explained(causes: Iterable[Pattern]) -> Pattern | None:
@@ -139,7 +140,7 @@ def most_explained(causes: Iterable[Pattern]) -> Pattern | None:
     return best
 
 
-def existing(origin: Callable[[Points], Points]) -> Source:
+def existing(origin: Callable[[Points], Points]) -> IndexMap:
     """A source of elements all of which exist in a."""
 
     def source(points: Points) -> tuple[Points, Mask]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -21,7 +21,7 @@ _MOST_CONSTANTS = 4
 
 
 @dataclass(slots=True)
-class Tally:
+class RegionTally:
     """What was seen of padding of one origin and kind."""
 
     elements: int = 0
@@ -46,20 +46,38 @@ Marks: TypeAlias = npt.NDArray[np.bool_]
 #: The kind of a region, and its dimension.
 Origin: TypeAlias = tuple[str, int | None]
 #: By origin and kind of contents.
-Tallies: TypeAlias = dict[tuple[str, int | None, int], Tally]
+Tallies: TypeAlias = dict[tuple[str, int | None, int], RegionTally]
 
 
-def count(
-    tallies: Tallies, origin: Origin, kinds: Kinds, values: Lines, numbers: Marks, starts: Indices, stops: Indices
-) -> Marks:
-    """Count lines, whose indices in the padded dimension are given; returns which elements look like data.
+class KnownLines(NamedTuple):
+    """Lines of padding, and what is known of each.
 
-    `numbers` says which are neither zero nor NaN.
+    Attributes
+    ----------
+    kinds : ndarray of int64
+        Of their contents.
+    values : ndarray
+        A row for each line.
+    numbers : ndarray of bool
+        Which values are neither zero nor NaN.
+    starts, stops : ndarray of int64
+        Their indices in the padded dimension.
     """
+
+    kinds: Kinds
+    values: Lines
+    numbers: Marks
+    starts: Indices
+    stops: Indices
+
+
+def count(tallies: Tallies, origin: Origin, lines: KnownLines) -> Marks:
+    """Count lines of one origin; returns which of their elements look like data."""
+    kinds, values, numbers, starts, stops = lines
     leaks = np.zeros(values.shape, np.bool_)
     for kind in np.flatnonzero(np.bincount(kinds)).tolist():
         own = np.flatnonzero(kinds == kind)
-        tally = tallies.setdefault((*origin, kind), Tally())
+        tally = tallies.setdefault((*origin, kind), RegionTally())
         tally.elements += len(own) * values.shape[1]
         tally.start, tally.stop = min(tally.start, int(starts[own].min())), max(tally.stop, int(stops[own].max()))
         if kind in (FINITE, NAN, STALE):
@@ -77,12 +95,12 @@ def regions_of(tallies: Tallies, bits: int) -> list[PaddingRegion]:
     return [_region(*key, tally, bits) for key, tally in sorted(tallies.items(), key=_order)]
 
 
-def _order(item: tuple[tuple[str, int | None, int], Tally]) -> tuple[Any, ...]:
+def _order(item: tuple[tuple[str, int | None, int], RegionTally]) -> tuple[Any, ...]:
     (kind, dimension, contents), tally = item
     return ("dimension", "tile", "tail").index(kind), dimension or 0, tally.start, contents
 
 
-def _region(kind: str, dimension: int | None, contents: int, tally: Tally, bits: int) -> PaddingRegion:
+def _region(kind: str, dimension: int | None, contents: int, tally: RegionTally, bits: int) -> PaddingRegion:
     leaks, value = tally.leaks * bits // 8, None
     if contents == CONSTANT and len(tally.constants) == 1:
         (value,) = tally.constants.values()

@@ -1,0 +1,147 @@
+"""Readings weighed on samples of the buffer: a small one for all of them, then a larger one for the best."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from strided.diagnosis.identification.candidates import Reading, usualness
+from strided.diagnosis.identification.evidence import Evidence
+from strided.diagnosis.identification.levels import Slots, slots_key
+from strided.diagnosis.identification.placement import padding, placement
+from strided.diagnosis.identification.sampling import Sample, Source, as_numbers, hold_none_of
+from strided.diagnosis.identification.structure import Structure, goes_on, is_counted, structure
+from strided.diagnosis.identification.verdict import Judged
+from strided.runtime.aliases import Table
+
+#: Points, and pairs for each axis and power of two, of the sample that all readings are tried with, and of those for
+#: the best ones, and for the best ones in a large file.
+_SCOUT, _FULL, _LARGE = (512, 24), (16384, 320), (8192, 192)
+#: Slots that all readings share in the small sample.
+_LEAST_SLOTS = 2048
+#: Readings that are looked at closely.
+_KEPT, _LEAST_KEPT = 48, 10
+#: The share of the best one's nats, in a small sample, with which there is still hope.
+_HOPELESS = 0.25
+#: Less usual ones, in terms of `usualness`, must be among the best of a small sample.
+_USUAL = 4
+#: The other order of the packed elements of a byte.
+_OTHER = {"little": "big", "big": "little"}
+#: Nats that constants in the padding must be worth for values that equal them to be left out elsewhere.
+_SURE = 50.0
+#: Nats that each pair of neighbours says in smooth values.
+_SMOOTH = 0.8
+#: Slots of a large buffer that are chosen for the rows of readings.
+_ROWS = 16384
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Look:
+    """How closely readings are looked at.
+
+    Attributes
+    ----------
+    size : tuple of int
+        Points of a sample, and pairs for each axis and power of two.
+    constants : tuple of bytes
+        What fills the padding: elements that hold one are left out.
+    is_smooth : bool
+        Whether values are smooth, so that levels of rows tell nothing more.
+    places : int64 array
+        Bytes whose slots are looked at, too.
+    """
+
+    size: tuple[int, int]
+    constants: tuple[bytes, ...] = ()
+    is_smooth: bool = False
+    places: Table = field(default_factory=lambda: np.zeros(0, np.int64))
+
+
+def judge(source: Source, found: Sequence[tuple[Reading, Evidence]]) -> list[Judged]:
+    """Readings with the evidence for each, the weightiest ones after a closer look."""
+    look = _Look(_SCOUT)
+    scouted = _judged(source, found, look)
+    sure = max(scouted, key=lambda j: j.padding.weight, default=None)
+    if sure is not None and sure.padding.weight > _SURE and sure.constants:
+        look = replace(look, constants=sure.constants)
+        scouted = _judged(source, found, look)
+    if max((j.structure.smoothness for j in scouted if j.reading.is_exact), default=0.0) > _SMOOTH:
+        look = replace(look, is_smooth=True)
+        scouted = _judged(source, found, look)
+    kept = _hopeful(scouted)
+    size = _FULL if source.blocks is None else _LARGE
+    look = replace(look, size=size, places=_places([j.reading for j in kept]))
+    return [_with_order(source, j) for j in _judged(source, [(j.reading, j.type_signs) for j in kept], look)]
+
+
+def _hopeful(scouted: Sequence[Judged]) -> list[Judged]:
+    """The readings that a small sample lets hope for, the weightiest first."""
+    scouted = sorted(scouted, key=lambda j: -j.weight)
+    least = _HOPELESS * scouted[0].weight if scouted and scouted[0].weight > _SURE else -math.inf
+    kept = [j for k, j in enumerate(scouted[:_KEPT]) if k < _LEAST_KEPT or j.weight >= least]
+    if kept:
+        # Usual readings that lie like the best one are not lost to the small sample.
+        like_best = [j for j in scouted[_KEPT:] if j.weight >= least and j.reading.place == kept[0].reading.place]
+        kept += [j for j in like_best if usualness(j.reading.shape) <= _USUAL]
+        # Nor is the other bit order of the best: the small sample alone may speak against it.
+        turned = {replace(j.reading, bitorder=_OTHER[j.reading.bitorder]) for j in kept[:_LEAST_KEPT]}
+        turned -= {j.reading for j in kept}
+        kept += [j for j in scouted if j.reading in turned]
+    return kept
+
+
+def _with_order(source: Source, judged: Judged) -> Judged:
+    """A reading with what the order of memory alone explains: nothing then speaks for its tiles, or its dimensions."""
+    if is_counted(source, judged.reading):
+        return replace(judged, structure=Structure((), np.zeros(0), 0.0, 0.0))
+    return replace(judged, is_sequence=goes_on(source, judged.reading))
+
+
+def _places(found: Sequence[Reading]) -> Table:
+    """Bytes whose slots tell of rows in a large buffer: for each reading some of the same rows and columns."""
+    places = [np.zeros(0, np.int64)]
+    for reading in found:
+        shape = reading.shape
+        index = Sample.of(shape.dimensions, _ROWS // len(found), 0).index
+        offsets = np.asarray(shape.address_map.offset_of(index), np.int64).reshape(-1)
+        places.append(reading.start + offsets * shape.element_bits // 8)
+    return np.concatenate(places)
+
+
+def _judged(source: Source, found: Sequence[tuple[Reading, Evidence]], look: _Look) -> list[Judged]:
+    """Readings with the evidence for each."""
+    judged: list[Judged] = []
+    samples: dict[tuple[int, ...], Sample] = {}
+    offsets: dict[Any, tuple[Any, int]] = {}
+    fetched: dict[Any, tuple[Structure, int]] = {}
+    slots: dict[Any, Slots] = {}
+    for reading, signs in found:
+        shape = reading.shape
+        assert shape.layout is not None
+        dimensions = shape.dimensions
+        if dimensions not in samples:
+            samples[dimensions] = Sample.of(dimensions, *look.size)
+        sample = samples[dimensions]
+        key = dimensions, shape.layout.minor_to_major, shape.layout.tiles
+        if key not in offsets:
+            table = np.asarray(shape.address_map.offset_of(sample.index), np.int64)
+            offsets[key] = table, hash(table.tobytes())
+        table, mark = offsets[key]
+        same = mark, shape.element_type, shape.element_bits, reading.place, reading.byteorder, reading.bitorder
+        if same not in fetched:
+            values, inside = source.fetch(reading, np.atleast_1d(table))
+            own = slots_key(reading)
+            if not look.is_smooth and own not in slots:
+                slots[own] = Slots.of(source, reading, max(look.size[0], _LEAST_SLOTS), look.places, look.constants)
+            kept = inside & hold_none_of(values, look.constants)
+            value_hash = hash((as_numbers(values).tobytes(), inside.tobytes()))
+            fetched[same] = structure(values, kept, sample, reading, slots.get(own)), value_hash
+        shown, value_hash = fetched[same]
+        filling, fillings = padding(source, reading)
+        placed = placement(reading, source.size)
+        judged.append(Judged(reading, (dimensions, value_hash), shown, filling, placed, signs, fillings))
+    return judged
