@@ -25,7 +25,8 @@ from strided import demo
 from strided.diagnosis.identification import file_blocks, sampling
 from strided.diagnosis.identification.candidates import Reading
 from strided.diagnosis.identification.file_blocks import FileBlocks
-from strided.diagnosis.identification.levels import Feature, fit, numbered
+from strided.diagnosis.identification.levels import Feature, Rows, fit, numbered
+from strided.diagnosis.identification.structure import ranks
 from strided.diagnosis.identification.type_signs import type_signs
 from strided.errors import BufferSizeError
 from strided.inspect import Candidate, Identification, identify
@@ -62,10 +63,55 @@ def test_rows_are_numbered_as_unique_does(count: int, most: int) -> None:
 
 def test_one_mean_for_all_explains_nothing_whatever_sums_are_rounded_to() -> None:
     """Else results say that padding tells 0% of the variation, or do not, as memory is aligned."""
-    one, none = np.zeros(4000, np.int64), np.zeros(0, np.int64)
+    one = np.zeros(4000, np.int64)
     for seed in range(20):
         values = np.random.default_rng(seed).normal(size=4000)
-        assert fit(Feature((values - values.mean()) / values.std()), one, none).gain == 0
+        feature = Feature((values - values.mean()) / values.std())
+        assert fit(feature, one).gain == fit(feature, one, Rows.of(one)).gain == 0
+
+
+def test_levels_of_rows_are_those_of_the_random_model() -> None:
+    """Rows of equally many slots are taken together; here each has a line of its own, as the formula says."""
+    rng = np.random.default_rng(5)
+    rows = np.sort(rng.integers(0, 60, 900) ** 2 // 60)
+    values = rng.normal(size=60)[rows] + rng.normal(size=900)
+    values = (values - values.mean()) / values.std()
+    count = np.bincount(rows)[np.unique(rows)]
+    means = np.array([values[rows == row].mean() for row in np.unique(rows)])
+    within = sum(float(values[rows == row].var()) * n for row, n in zip(np.unique(rows), count, strict=True))
+    gains = []
+    for ratio in 2.0 ** np.arange(-12, 9):
+        weight = count / (1 + ratio * count)
+        left = (within + weight @ (means - weight @ means / weight.sum()) ** 2) / 900
+        gains.append(-(900 * np.log(left) + np.log(1 + ratio * count).sum() + np.log(900)) / 2)
+    feature = Feature(values)
+    scale = min(1.0, 2 / (feature.kurtosis - 1))
+    found = fit(feature, np.zeros(900, np.int64), Rows.of(rows))
+    assert found.gain == pytest.approx(scale * max(gains), rel=1e-9)
+
+
+@pytest.mark.parametrize("few", [False, True])
+@pytest.mark.parametrize("count", [0, 1, 50, 5000])
+def test_ranks_count_what_is_below_and_half_of_what_is_equal(count: int, few: bool) -> None:
+    rng = np.random.default_rng(count)
+    numbers = rng.integers(-3, 3, count) * 1.0 if few else rng.normal(size=count)
+    numbers[rng.random(count) < 0.2] = np.nan
+    among = numbers[: count // 2]
+    quantiles = np.sort(among)[:: max(1, len(among) // 1024)]
+    below, equal = (op(quantiles, numbers[:, None]).sum(axis=1) for op in (np.less, np.equal))
+    below[np.isnan(numbers)] = np.count_nonzero(~np.isnan(quantiles))
+    assert ranks(numbers, among).tolist() == ((below + equal / 2) / max(1, len(quantiles))).tolist()
+
+
+def test_readings_of_noise_take_little_memory() -> None:
+    """What is kept of each reading is next to nothing where it has no structure, and there are hundreds of them."""
+    raw = np.random.default_rng(0).bytes(360360)
+    tracemalloc.start()
+    try:
+        identify(raw, "f32")
+        assert tracemalloc.get_traced_memory()[1] < 24e6
+    finally:
+        tracemalloc.stop()
 
 
 def test_reprs_say_what_was_found() -> None:

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from strided.diagnosis.identification.candidates import Reading, usualness
 from strided.diagnosis.identification.evidence import Evidence
-from strided.diagnosis.identification.levels import Slots, slots_key
+from strided.diagnosis.identification.levels import Levels, Placed, Slots, slots_in_front, slots_key
 from strided.diagnosis.identification.placement import padding, placement
 from strided.diagnosis.identification.sampling import Sample, Source, as_numbers, hold_none_of
-from strided.diagnosis.identification.structure import Structure, goes_on, is_counted, structure
+from strided.diagnosis.identification.structure import NO_STRUCTURE, Structure, goes_on, is_counted, structure
 from strided.diagnosis.identification.verdict import Judged
 from strided.runtime.aliases import Table
 
@@ -35,6 +36,8 @@ _OTHER = {"little": "big", "big": "little"}
 _SURE = 50.0
 #: Nats that each pair of neighbours says in smooth values.
 _SMOOTH = 0.8
+#: Readings whose placing of slots is kept at a time: those of a layout, for each width of types.
+_PLACED = 16
 #: Slots of a large buffer that are chosen for the rows of readings.
 _ROWS = 16384
 
@@ -97,7 +100,7 @@ def _hopeful(scouted: Sequence[Judged]) -> list[Judged]:
 def _with_order(source: Source, judged: Judged) -> Judged:
     """A reading with what the order of memory alone explains: nothing then speaks for its tiles, or its dimensions."""
     if is_counted(source, judged.reading):
-        return replace(judged, structure=Structure((), np.zeros(0), 0.0, 0.0))
+        return replace(judged, structure=NO_STRUCTURE)
     return replace(judged, is_sequence=goes_on(source, judged.reading))
 
 
@@ -114,34 +117,52 @@ def _places(found: Sequence[Reading]) -> Table:
 
 def _judged(source: Source, found: Sequence[tuple[Reading, Evidence]], look: _Look) -> list[Judged]:
     """Readings with the evidence for each."""
-    judged: list[Judged] = []
-    samples: dict[tuple[int, ...], Sample] = {}
-    offsets: dict[Any, tuple[Any, int]] = {}
-    fetched: dict[Any, tuple[Structure, int]] = {}
+    alike: dict[tuple[int, ...], list[int]] = {}
+    for k, (reading, _) in enumerate(found):
+        alike.setdefault(reading.shape.dimensions, []).append(k)
     slots: dict[Any, Slots] = {}
+    judged: dict[int, Judged] = {}
+    for numbers in alike.values():  # one after another, so that only what was found of them is kept
+        of_dimensions = _judged_alike(source, [found[k] for k in numbers], look, slots)
+        judged.update(zip(numbers, of_dimensions, strict=True))
+    return [judged[k] for k in range(len(found))]
+
+
+def _judged_alike(
+    source: Source, found: Sequence[tuple[Reading, Evidence]], look: _Look, slots: dict[Any, Slots]
+) -> Iterator[Judged]:
+    """`_judged` of readings of the same dimensions. `slots` are those of all readings, by `slots_key`."""
+    dimensions = found[0][0].shape.dimensions
+    sample = Sample.of(dimensions, *look.size)
+    placed = lru_cache(maxsize=_PLACED)(Placed.of)
+
+    def levels_of(reading: Reading) -> Levels | None:
+        if look.is_smooth:
+            return None
+        own = slots_key(reading)
+        if own not in slots:
+            slots[own] = Slots.of(source, reading, max(look.size[0], _LEAST_SLOTS), look.places, look.constants)
+        return Levels(slots[own], placed(slots[own].places, reading.shape.expansion, slots_in_front(reading)))
+
+    offsets: dict[Any, tuple[Any, int]] = {}
+    structures: dict[Any, tuple[Structure, int]] = {}
     for reading, signs in found:
         shape = reading.shape
         assert shape.layout is not None
-        dimensions = shape.dimensions
-        if dimensions not in samples:
-            samples[dimensions] = Sample.of(dimensions, *look.size)
-        sample = samples[dimensions]
-        key = dimensions, shape.layout.minor_to_major, shape.layout.tiles
+        key = shape.layout.minor_to_major, shape.layout.tiles
         if key not in offsets:
-            table = np.asarray(shape.address_map.offset_of(sample.index), np.int64)
+            table = np.atleast_1d(np.asarray(shape.address_map.offset_of(sample.index), np.int64))
             offsets[key] = table, hash(table.tobytes())
         table, mark = offsets[key]
         same = mark, shape.element_type, shape.element_bits, reading.place, reading.byteorder, reading.bitorder
-        if same not in fetched:
-            values, inside = source.fetch(reading, np.atleast_1d(table))
-            own = slots_key(reading)
-            if not look.is_smooth and own not in slots:
-                slots[own] = Slots.of(source, reading, max(look.size[0], _LEAST_SLOTS), look.places, look.constants)
+        if same not in structures:
+            values, inside = source.fetch(reading, table)
+            numbers = as_numbers(values)
+            value_hash = hash((numbers.tobytes(), inside.tobytes()))
             kept = inside & hold_none_of(values, look.constants)
-            value_hash = hash((as_numbers(values).tobytes(), inside.tobytes()))
-            fetched[same] = structure(values, kept, sample, reading, slots.get(own)), value_hash
-        shown, value_hash = fetched[same]
+            structures[same] = structure(numbers, kept, sample, levels_of(reading)), value_hash
+        shown, value_hash = structures[same]
         filling, fillings = padding(source, reading)
-        placed = placement(reading, source.size)
-        judged.append(Judged(reading, (dimensions, value_hash), shown, filling, placed, signs, fillings))
-    return judged
+        yield Judged(
+            reading, (dimensions, value_hash), shown, filling, placement(reading, source.size), signs, fillings
+        )

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
 
+from strided.addressing.expansion import Expansion
 from strided.diagnosis.identification.candidates import Reading
 from strided.diagnosis.identification.sampling import Source, as_numbers, hold_none_of
 from strided.layout import Layout, Shape
@@ -77,21 +78,92 @@ class Feature:
         return float((self.values**4).mean()) / (self.total / len(self.values)) ** 2
 
 
+class Rows(NamedTuple):
+    """The number of the row that each slot lies in; that without gaps, counted from 0; and the slots of each row."""
+
+    number: Table
+    which: Table
+    sizes: Table
+
+    @classmethod
+    def of(cls, number: Table) -> Self:
+        """Rows of any numbers.
+
+        >>> Rows.of(np.array([5, 2, 5])).which.tolist()
+        [1, 0, 1]
+        """
+        return cls(number, *numbered(number)[1:])
+
+    @property
+    def in_twos(self) -> Self:
+        """Two rows in turn as one."""
+        return self.of(self.number >> 1)
+
+
+@dataclass(frozen=True)
+class Places:
+    """Slots of a buffer, counted in elements from the first whole one on; told apart by a `mark`, for speed."""
+
+    at: Table = field(compare=False)
+    mark: int
+
+    @lazy
+    def runs(self) -> Rows:
+        """Runs of the buffer that slots lie in: those of one are like each other, where values are smooth."""
+        return Rows.of(self.at // _RUN)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Placed:
+    """Where slots lie in an array.
+
+    Attributes
+    ----------
+    expansion : Expansion
+        Of the array's layout.
+    index : list of int64 arrays
+        Of the slots that hold an element, one array for each dimension.
+    parts : int64 array
+        Whether each slot holds an element (0), is padding (1), or lies outside the array (2).
+    """
+
+    expansion: Expansion
+    index: list[Table]
+    parts: Table
+    kept: dict[tuple[int, ...], Rows] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, places: Places, expansion: Expansion, first: int) -> Self:
+        """Slots of the buffer in an array of whose slots `first` ones lie in front."""
+        offsets = places.at - first
+        is_inside = (offsets >= 0) & (offsets < expansion.allocated_elements)
+        index, over = expansion.coordinates_at(np.where(is_inside, offsets, 0))
+        parts = np.where(is_inside, np.where(over < 0, 0, 1), 2)
+        return cls(expansion, [each[parts == 0] for each in index], parts)
+
+    def rows(self, axes: tuple[int, ...]) -> Rows:
+        """The rows of a grouping, given by the axes that tell the row. They are kept: many types share them."""
+        if axes not in self.kept:
+            index, sizes = [self.index[k] for k in axes], tuple(self.expansion.dimensions[k] for k in axes)
+            self.kept[axes] = Rows.of(np.ravel_multi_index(index, sizes))
+        return self.kept[axes]
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Slots:
     """Elements anywhere in the buffer, as one type reads it.
 
     Attributes
     ----------
-    at : int64 array
-        Which ones, counted in elements from the first whole one of the buffer on.
+    places : Places
+        Which ones.
     features : tuple of Feature
         Ranks of the values, and of their magnitudes, with mean 0 and variance 1. Of signed values magnitudes alone.
     is_sparse : bool
         Whether they are too few to tell of rows: hardly two are of one row.
     """
 
-    at: Table
+    places: Places
     features: tuple[Feature, ...]
     is_sparse: bool
 
@@ -116,59 +188,48 @@ class Slots:
         magnitude = np.abs(numbers - np.nanmedian(numbers) if has_middle else numbers)
         features = (magnitude,) if is_signed else (numbers, magnitude)
         ranked = tuple(Feature(_standard_ranks(each)) for each in features)
-        return cls(at[kept], ranked, not len(extra) and len(at) * _SPARSE < held)
+        chosen = at[kept]
+        return cls(Places(chosen, hash(chosen.tobytes())), ranked, not len(extra) and len(at) * _SPARSE < held)
 
-    @property
-    def runs(self) -> Table:
-        """Which run of the buffer each slot lies in: those of one run are like each other, where values are smooth."""
-        return numbered(self.at // _RUN)[1] if len(self.at) else self.at
 
-    def fits(self, reading: Reading, feature: int, groupings: Sequence[tuple[int, ...]]) -> list[Fit]:
+class Levels(NamedTuple):
+    """What tells of levels in a reading: slots of the buffer, and where they lie in its array."""
+
+    slots: Slots
+    placed: Placed
+
+    def fits(self, feature: int, groupings: Sequence[tuple[int, ...]]) -> list[Fit]:
         """What padding alone explains, and then the rows of each grouping, given by the axes that tell the row."""
-        index, parts = self._placed(reading)
-        found = [fit(self.features[feature], parts, np.zeros(0, np.int64))]
-        for axes in groupings:
-            rows = _rows(index, axes, reading.shape.dimensions)
-            found.append(self._best_of_runs(feature, parts, rows))
-        return found
+        values, placed = self.slots.features[feature], self.placed
+        return [fit(values, placed.parts), *(_best_of_runs(values, placed.parts, placed.rows(a)) for a in groupings)]
 
-    def are_gradual(self, reading: Reading, feature: int, axes: tuple[int, ...], rows: Fit, padding: Fit) -> bool:
+    def are_gradual(self, feature: int, axes: tuple[int, ...], rows: Fit, padding: Fit) -> bool:
         """Whether rows half a row further in memory tell about as much as those of a grouping, beside the `padding`.
 
         Then values change little by little. Any rows that are about as long tell that, those of a wrong reading, too.
         """
-        shape = reading.shape
-        assert shape.layout is not None
-        along = next(k for k in shape.layout.minor_to_major if k not in axes)
-        index, parts = self._placed(reading)
-        halves = 2 * _rows(index, axes, shape.dimensions) + (2 * index[along] >= shape.dimensions[along])
-        shifted = fit(self.features[feature], parts, (halves + (1 << rows.run)) >> (rows.run + 1)).gain
-        return shifted - padding.gain > _GRADUAL * (rows.gain - padding.gain)
-
-    def _placed(self, reading: Reading) -> tuple[list[Table], Table]:
-        """The index of each slot that holds an element, and whether each does (0), is padding (1), or outside (2)."""
-        shape = reading.shape
-        offsets = self.at - (reading.start - _phase(reading)) * 8 // shape.element_bits
-        slots = shape.expansion.allocated_elements
-        is_inside = (offsets >= 0) & (offsets < slots)
-        index, over = shape.expansion.coordinates_at(np.where(is_inside, offsets, 0))
-        parts = np.where(is_inside, np.where(over < 0, 0, 1), 2)
-        return [each[parts == 0] for each in index], parts
-
-    def _best_of_runs(self, feature: int, parts: Table, rows: Table) -> Fit:
-        """What rows explain, or runs of 2, 4, 8, ... rows that share levels."""
-        best = fit(self.features[feature], parts, rows)
-        while best.gain and rows.max() >= 2 * _LEAST_RUNS:
-            rows = rows >> 1
-            found = fit(self.features[feature], parts, rows)
-            found = found._replace(gain=found.gain - _RUNS, run=best.run + 1)
-            if found.gain <= best.gain:
-                break
-            best = found
-        return best
+        expansion = self.placed.expansion
+        along = next(k for k in expansion.minor_to_major if k not in axes)
+        halves = 2 * self.placed.rows(axes).number + (2 * self.placed.index[along] >= expansion.dimensions[along])
+        shifted = Rows.of((halves + (1 << rows.run)) >> (rows.run + 1))
+        gain = fit(self.slots.features[feature], self.placed.parts, shifted).gain
+        return gain - padding.gain > _GRADUAL * (rows.gain - padding.gain)
 
 
-def fit(feature: Feature, parts: Table, rows: Table) -> Fit:
+def _best_of_runs(feature: Feature, parts: Table, rows: Rows) -> Fit:
+    """What rows explain, or runs of 2, 4, 8, ... rows that share levels."""
+    best = fit(feature, parts, rows)
+    while best.gain and rows.number.max(initial=0) >= 2 * _LEAST_RUNS:
+        rows = rows.in_twos
+        found = fit(feature, parts, rows)
+        found = found._replace(gain=found.gain - _RUNS, run=best.run + 1)
+        if found.gain <= best.gain:
+            break
+        best = found
+    return best
+
+
+def fit(feature: Feature, parts: Table, rows: Rows | None = None) -> Fit:
     """What it explains that slots belong to parts, and those of part 0 to `rows`, if any are given.
 
     The parts have means and variances of their own, rows means that are drawn from one normal distribution: the
@@ -185,7 +246,7 @@ def fit(feature: Feature, parts: Table, rows: Table) -> Fit:
 
     >>> feature = Feature(np.repeat([-1.0, 1.0], 50) + np.tile([-0.1, 0.1], 50))
     >>> parts, rows = np.zeros(100, np.int64), np.repeat([0, 1], 50)
-    >>> fit(feature, parts, rows).gain > 150, fit(feature, parts, np.tile(rows[::50], 50)).gain
+    >>> fit(feature, parts, Rows.of(rows)).gain > 150, fit(feature, parts, Rows.of(np.tile(rows[::50], 50))).gain
     (True, 0.0)
     """
     values, total, n = feature.values, feature.total, len(feature.values)
@@ -193,57 +254,66 @@ def fit(feature: Feature, parts: Table, rows: Table) -> Fit:
     if n < 8 or not total:
         return nothing
     least = _LEAST_REST * total / n
-    expected, variance = np.zeros(n), np.zeros(n)
-    numbers = np.flatnonzero(np.bincount(parts))
-    for part in numbers:
-        is_part = parts == part
-        expected[is_part] = values[is_part].mean()
+    count = np.bincount(parts)
+    used = np.flatnonzero(count)
+    if rows is None and len(used) < 2:
+        return nothing
+    levels: _Levels | None = None
+    means, variances = np.zeros(len(count)), np.full(len(count), total / n)
+    for part in used:
+        own = values[parts == part] if len(used) > 1 else values
+        means[part], variance = own.mean(), float(own.var())
         # The variance of a few slots may be small by chance.
-        count = np.count_nonzero(is_part)
-        variance[is_part] = max(least, (float(values[is_part].var()) * count + _PRIOR * total / n) / (count + _PRIOR))
-    cost = (len(numbers) - 1) * math.log(n)
-    if len(rows):
-        own = parts == 0
-        levels, left, price = _levels(values[own], rows, least)
-        if price:
-            expected[own], variance[own] = levels, left
-            cost += (price + math.log(n)) / 2
-    logs = np.log(total / n / variance)
-    gain = float(logs.sum()) / 2 - cost
+        variances[part] = max(least, (variance * len(own) + _PRIOR * total / n) / (len(own) + _PRIOR))
+        if part == 0 and rows is not None:
+            levels = _levels(own, variance, rows, least)
+    cost = (len(used) - 1) * math.log(n)
+    if levels is not None:
+        variances[0] = levels.left
+        cost += (levels.price + math.log(n)) / 2
+    gains = np.log(total / n / variances)
+    gain = float((count * gains).sum()) / 2 - cost
     if gain <= _ROUNDING:
         return nothing
-    terms = (logs + values**2 * n / total - (values - expected) ** 2 / variance) / 2
+    expected = means[parts]
+    if rows is not None and levels is not None:
+        expected[parts == 0] = levels.means[rows.which]
+    squares = (values - expected) ** 2
+    terms = (gains[parts] + values**2 * n / total - squares / variances[parts]) / 2
     # A variance is less certain the more it owes to few values, by the kurtosis: most are equal where these are rare.
     scale = min(1.0, _COUNTED / n) * min(1.0, 2 / max(feature.kurtosis - 1, 1e-9))
-    return Fit(scale * gain, scale * terms, 1 - float(((values - expected) ** 2).sum()) / total)
+    return Fit(scale * gain, scale * terms, 1 - float(squares.sum()) / total)
 
 
-def _levels(values: Floats, rows: Table, least: float) -> tuple[Floats, float, float]:
-    """The level of each slot's row, the variance left, and twice what rows cost in nats: 0 where one level does."""
+class _Levels(NamedTuple):
+    """The level of each row, the variance left within them, and twice what rows cost in nats."""
+
+    means: Floats
+    left: float
+    price: float
+
+
+def _levels(values: Floats, variance: float, rows: Rows, least: float) -> _Levels | None:
+    """The levels of rows of values that have a `variance`; None where one for all does."""
     n = len(values)
-    rows, count = numbered(rows)[1:]
-    means = np.bincount(rows, values) / count
-    within = float(((values - means[rows]) ** 2).sum())
-    # One ratio a line. Many rows have equally many slots, and a logarithm takes ten times as long as a look-up.
-    price = 1 + _RATIOS * count
-    logs = np.log(1 + _RATIOS * np.arange(count.max() + 1))
-    weight = count / price
-    centre = weight @ means / weight.sum(axis=1)
-    left = np.maximum(least, (within + (weight * (means - centre[:, None]) ** 2).sum(axis=1)) / n)
-    twice = np.take(logs, count, axis=1).sum(axis=1)
+    means = np.bincount(rows.which, values) / rows.sizes
+    within = float(((values - means[rows.which]) ** 2).sum())
+    # Rows of equally many slots are weighed alike: what tells of them is their number, their mean and the squares about
+    # it. There are thousands of rows, and few such classes; each ratio takes one line.
+    slots, alike, number = numbered(rows.sizes)
+    centres = np.bincount(alike, means) / number
+    apart = np.bincount(alike, (means - centres[alike]) ** 2)
+    price = 1 + _RATIOS * slots
+    weight = slots / price
+    centre = (weight * number * centres).sum(axis=1) / (weight * number).sum(axis=1)
+    between = (weight * (apart + number * (centres - centre[:, None]) ** 2)).sum(axis=1)
+    left = np.maximum(least, (within + between) / n)
+    twice = (np.log(price) * number).sum(axis=1)
     nats = n * np.log(left) + twice
     k = int(nats.argmin())
-    one = float(values.var())
-    if nats[k] >= n * math.log(max(least, one)):
-        return np.full(n, values.mean()), one, 0.0
-    levels = centre[k] + (means - centre[k]) * _RATIOS[k] * weight[k]
-    return levels[rows], float(left[k]), float(twice[k])
-
-
-def _rows(index: Sequence[Table], axes: Sequence[int], dimensions: Sequence[int]) -> Table:
-    """The number of the row that each index lies in, given by the axes that tell the row."""
-    found: Table = np.ravel_multi_index([index[k] for k in axes], tuple(dimensions[k] for k in axes))
-    return found
+    if nats[k] >= n * math.log(max(least, variance)):
+        return None
+    return _Levels(centre[k] + (means - centre[k]) * (_RATIOS[k] * weight[k])[alike], float(left[k]), float(twice[k]))
 
 
 def numbered(rows: Table) -> tuple[Table, Table, Table]:
@@ -266,6 +336,11 @@ def numbered(rows: Table) -> tuple[Table, Table, Table]:
 def _phase(reading: Reading) -> int:
     """Bytes in front of the first whole element, if the buffer were one array."""
     return reading.start % max(1, reading.shape.element_bits // 8)
+
+
+def slots_in_front(reading: Reading) -> int:
+    """Elements of the buffer in front of the array."""
+    return (reading.start - _phase(reading)) * 8 // reading.shape.element_bits
 
 
 def slots_key(reading: Reading) -> tuple[Any, ...]:

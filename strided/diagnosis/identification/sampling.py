@@ -11,7 +11,7 @@ import contextlib
 import math
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Self, TypeAlias
 
 import numpy as np
@@ -171,6 +171,8 @@ class Sample:
     pairs : tuple of Pairs
     chosen : tuple of int64 arrays
         The indices of each dimension, in order, of which the points are all combinations.
+    kept : dict
+        What readings of these dimensions share, for those who look at them.
     """
 
     dimensions: tuple[int, ...]
@@ -178,6 +180,7 @@ class Sample:
     points: int
     pairs: tuple[Pairs, ...]
     chosen: tuple[Table, ...]
+    kept: dict[tuple[int, ...], Any] = field(default_factory=dict)
 
     @classmethod
     def of(cls, dimensions: Sequence[int], points: int, pairs: int) -> Sample:

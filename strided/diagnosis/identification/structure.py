@@ -10,15 +10,16 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from strided.diagnosis.identification.candidates import Reading
 from strided.diagnosis.identification.evidence import Evidence
-from strided.diagnosis.identification.levels import Feature, Fit, Floats, Slots, fit, numbered
+from strided.diagnosis.identification.levels import Feature, Fit, Floats, Levels, Rows, fit, numbered
 from strided.diagnosis.identification.sampling import Pairs, Sample, Source, as_numbers
+from strided.runtime.aliases import Table
 
 #: Differences below this share of those of shuffled values count as this.
 _FLOOR = 0.01
@@ -42,8 +43,12 @@ _COUNTED = 0.9
 _LANES = 128
 #: Places of a power of two that are enough to tell what it does.
 _POSITIONS = 12
+#: Rows after which levels may come again.
+_LEAST_STEP = 4
 
 _NO_SCALE = Evidence("scale", 0.0, "")
+_NONE: Table = np.zeros(0, np.int64)
+_ZERO = np.zeros(())
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -53,8 +58,9 @@ class Structure:
     Attributes
     ----------
     evidence : tuple of Evidence
-    terms : ndarray
-        What neighbours in each cell, or each run of slots, contribute, to tell how far sampling may be out.
+    terms : tuple of two ndarrays
+        What neighbours in each cell contribute, and what each run of slots does, to tell how far sampling may be out.
+        One of them is nothing but zeros, which take no memory.
     unlike : float
         What of the weight says nothing of rows, in nats: padding is unlike values, or these change little by little.
     smoothness : float
@@ -62,7 +68,7 @@ class Structure:
     """
 
     evidence: tuple[Evidence, ...]
-    terms: Floats
+    terms: tuple[Floats, Floats]
     unlike: float
     smoothness: float
 
@@ -79,7 +85,7 @@ class Structure:
     @property
     def error(self) -> float:
         """How far sampling may be out: a standard deviation, in nats."""
-        return math.sqrt(float((self.terms**2).sum()))
+        return math.sqrt(sum_of_squares(*self.terms))
 
     @property
     def kind(self) -> str:
@@ -87,14 +93,14 @@ class Structure:
         return max(self.evidence, key=lambda e: e.weight).kind if self.evidence else ""
 
 
-def structure(
-    values: npt.NDArray[Any], inside: npt.NDArray[np.bool_], sample: Sample, reading: Reading, slots: Slots | None
-) -> Structure:
-    """Continuity, scale and order of the sampled values; `inside` says which of them the buffer has.
+NO_STRUCTURE = Structure((), (np.zeros(0), np.zeros(0)), 0.0, 0.0)
 
-    Scale is weighed with `slots`. Without, as of smooth values, it says nothing more: blocks of them look like rows.
+
+def structure(numbers: Floats, inside: npt.NDArray[np.bool_], sample: Sample, levels: Levels | None) -> Structure:
+    """Continuity, scale and order of the sampled numbers; `inside` says which of them the buffer has.
+
+    Scale is weighed with `levels`. Without, as of smooth values, it says nothing more: blocks of them look like rows.
     """
-    numbers = as_numbers(values)
     kept = inside & ~_empty_ends(numbers, inside, sample)
     own = _of_points(numbers, inside, sample)
     is_signed = bool((own < 0).any())
@@ -102,37 +108,56 @@ def structure(
     magnitude = np.abs(numbers if is_signed or not len(own) else numbers - np.median(own))
     features = [ranks(each, _of_points(each, inside, sample)) for each in (numbers, magnitude)]
     nears = [_continuity(u, kept, sample, k) for k, u in enumerate(features) if is_signed or not k]
-    near, pairs = max(nears, key=lambda found: found[0].weight)
-    nothing = _NO_SCALE, np.zeros(0), 0.0
-    scale, terms, unlike = nothing if slots is None else _scale(features, inside, sample, reading, slots)
+    near, along = max(nears, key=lambda found: found[0].weight)
+    nothing = _NO_SCALE, None, 0.0
+    scale, of_slots, unlike = nothing if levels is None else _scale(features, inside, sample, levels)
     is_near = near.weight >= scale.weight
     found = [near if is_near else scale, _order(numbers, inside, sample)]
-    if slots is not None:
-        terms = np.bincount(slots.runs, terms).astype(np.float64)
-    terms = np.concatenate([pairs * is_near, terms * (not is_near)])
+    cells, runs = zeros(sum(pairs.number for pairs in sample.pairs)), zeros(0)
+    if levels is not None:
+        runs = zeros(len(levels.slots.places.runs.sizes))
+    if is_near:
+        of_axis = {one.pairs.axis: one.terms for one in along}
+        cells = np.concatenate([cells[:0], *(of_axis.get(p.axis, zeros(p.number)) for p in sample.pairs)])
+    elif levels is not None and of_slots is not None:
+        runs = np.bincount(levels.slots.places.runs.which, of_slots).astype(np.float64, copy=False)
     smoothness = near.weight / max(1, sum(pairs.count for pairs in sample.pairs))
-    return Structure(tuple(e for e in found if e.weight > 0), terms, unlike * (not is_near), smoothness)
+    return Structure(tuple(e for e in found if e.weight > 0), (cells, runs), unlike * (not is_near), smoothness)
+
+
+def zeros(count: int) -> Floats:
+    """So many zeros, which share the memory of one and are not to be written to."""
+    return np.broadcast_to(_ZERO, count)
+
+
+def sum_of_squares(*terms: Floats) -> float:
+    """The sum of the squares of all numbers."""
+    return sum(float((each**2).sum()) for each in terms)
 
 
 def _of_points(values: Floats, inside: npt.NDArray[np.bool_], sample: Sample) -> Floats:
     """The values of the sample's points that the buffer has."""
-    return values[: sample.points][inside[: sample.points]]
+    own, held = values[: sample.points], inside[: sample.points]
+    return own if held.all() else own[held]
 
 
 def ranks(numbers: Floats, among: Floats) -> Floats:
     """The place of each value among others, from 0 to 1: outliers and units play no part. NaN is last."""
-    reference = np.sort(among)
-    if not reference.size:
+    if not len(among):
         return np.zeros(len(numbers))
-    reference = reference[:: max(1, len(reference) // _QUANTILES)]
-    # Numbers in order are counted many times as fast as each is searched for.
+    reference = np.sort(among)[:: max(1, len(among) // _QUANTILES)]
+    held = reference[reference == reference]
+    first = np.flatnonzero(np.append(True, held[1:] != held[:-1])[: len(held)])
+    # Numbers in order are counted many times as fast as each is searched for: those that equal one quantile, and those
+    # between it and the next, have one place.
     order = np.argsort(numbers)
-    above = np.searchsorted(numbers[order], reference, "right")
-    below = np.empty(len(numbers), np.int64)
-    below[order] = np.cumsum(np.bincount(above, minlength=len(numbers) + 1)[:-1])
-    equal = np.searchsorted(reference, reference, "right") - np.arange(len(reference))
-    found = np.minimum(below, len(reference) - 1)
-    return (below + np.where(reference[found] == numbers, equal[found], 0) / 2) / len(reference)
+    ordered = numbers[order]
+    ends = np.stack([np.searchsorted(ordered, held[first], side) for side in ("left", "right")], axis=1).reshape(-1)
+    equal = np.diff(first, append=len(held))
+    places = np.append(np.stack([first, first + equal / 2], axis=1), len(held))
+    found = np.empty(len(numbers))
+    found[order] = np.repeat(places, np.diff(ends, prepend=0, append=len(numbers))) / len(reference)
+    return found
 
 
 def _empty_ends(numbers: Floats, inside: npt.NDArray[np.bool_], sample: Sample) -> npt.NDArray[np.bool_]:
@@ -167,8 +192,16 @@ def _empty_ends(numbers: Floats, inside: npt.NDArray[np.bool_], sample: Sample) 
 
 def _shuffled(u: Floats) -> Floats:
     """Differences of values drawn at random, one for each."""
-    differences: Floats = np.abs(u - np.roll(u[_permutation(3, len(u))], 1))
+    differences: Floats = np.abs(u - u[_others(len(u))])
     return differences
+
+
+@lru_cache(maxsize=64)
+def _others(count: int) -> Table:
+    """Another of so many values for each, at random."""
+    found = np.roll(_permutation(3, count), 1)
+    found.flags.writeable = False  # it is shared
+    return found
 
 
 @lru_cache(maxsize=64)
@@ -200,62 +233,81 @@ def _told(shuffled: Floats) -> float:
     return min(1.0, 2 * float(shuffled.mean()) ** 2 / squares) if squares else 0.0
 
 
-def _continuity(u: Floats, inside: npt.NDArray[np.bool_], sample: Sample, feature: int) -> tuple[Evidence, Floats]:
+class _Along(NamedTuple):
+    """Neighbours along one axis: their differences, of which the buffer has both, and what they show.
+
+    `near`: the mean difference of those beside that of shuffled values. `torn`: nats against it, as borders stand out.
+    `told`: the share of pairs that count.
+    """
+
+    pairs: Pairs
+    difference: Floats
+    held: npt.NDArray[np.bool_]
+    near: float
+    torn: float
+    told: float
+
+    @property
+    def terms(self) -> Floats:
+        """What the neighbours in each cell contribute."""
+        pairs, kept = self.pairs, self.difference[self.held]
+        if self.near >= 1:
+            return zeros(pairs.number)
+        term = np.where(self.held, (1 - self.near + (self.torn > 0)) * (1 - self.difference / self.near), 0.0)
+        if 2 * np.count_nonzero(kept) > len(kept):
+            term = np.clip(term, -_OUTLIER, _OUTLIER)
+        term *= min(1.0, pairs.distinct / pairs.count) * math.sqrt(self.told)
+        return np.bincount(pairs.cells, term, pairs.number).astype(np.float64, copy=False)
+
+
+def _continuity(
+    u: Floats, inside: npt.NDArray[np.bool_], sample: Sample, feature: int
+) -> tuple[Evidence, list[_Along]]:
     """Neighbours along each axis beside the same values shuffled."""
     shuffled = _shuffled(_of_points(u, inside, sample))
     (mean, logs), told = _spread(shuffled), _told(shuffled)
-    parts, terms = [], []
+    found: list[_Along] = []
     total = 0.0
     for pairs in sample.pairs:
         difference, held = _neighbours(u, inside, pairs)
-        term = np.zeros(pairs.count)
-        if mean and held.sum() > 1:
-            near, gain, term = _nearness(difference / mean, held, logs)
-            total += min(pairs.count, pairs.distinct) * held.mean() * told * gain
-            parts.append((pairs.axis, near))
-            term *= min(1.0, pairs.distinct / pairs.count) * math.sqrt(told)
-        terms.append(np.bincount(pairs.cells, term, pairs.number))
+        if not mean or held.sum() <= 1:
+            continue
+        difference = difference / mean
+        kept = difference[held]
+        near = max(float(kept.mean()), _FLOOR)
+        # Borders that stand out make the mean large beside the mean logarithm: a wrong layout shows them. Equal
+        # neighbours have none: where most are equal, as in masks, their share alone would tell of borders.
+        apart = kept[kept > 0]
+        torn = max(0.0, math.log(apart.mean()) + logs - _mean_logarithm(apart)) if len(apart) else 0.0
+        gain = (-math.log(near) - 1 + near if near < 1 else 0.0) - torn
+        total += min(pairs.count, pairs.distinct) * held.mean() * told * gain
+        found.append(_Along(pairs, difference, held, near, torn, told))
     what = "neighbours" if feature == 0 else "magnitudes of neighbours"
-    least = min((share for _, share in parts), default=1.0)
-    shown = ", ".join(f"{share:.0%} along dimension {axis}" for axis, share in parts if share < 0.95 or share == least)
+    least = min((one.near for one in found), default=1.0)
+    shown = ", ".join(
+        f"{one.near:.0%} along dimension {one.pairs.axis}" for one in found if one.near < 0.95 or one.near == least
+    )
     sentence = f"continuity: {what} differ by {shown} of what the same values do when shuffled"
-    return Evidence("continuity", total, sentence), np.concatenate(terms) if terms else np.zeros(0)
-
-
-def _nearness(difference: Floats, held: npt.NDArray[np.bool_], logs: float) -> tuple[float, float, Floats]:
-    """How far apart neighbours are, what each pair says of it in nats, and what each contributes to the error.
-
-    Differences are in terms of the mean one of shuffled values; `logs` is what `_spread` says of those.
-    """
-    kept = difference[held]
-    near = max(float(kept.mean()), _FLOOR)
-    # Borders that stand out make the mean large beside the mean logarithm: a wrong layout shows them. Equal
-    # neighbours have none: where most are equal, as in masks, their share alone would tell of borders.
-    apart = kept[kept > 0]
-    torn = max(0.0, math.log(apart.mean()) + logs - _mean_logarithm(apart)) if len(apart) else 0.0
-    if near >= 1:
-        return near, 0.0 - torn, np.zeros(len(difference))
-    term = np.where(held, (1 - near + (torn > 0)) * (1 - difference / near), 0.0)
-    if 2 * np.count_nonzero(kept) > len(kept):
-        term = np.clip(term, -_OUTLIER, _OUTLIER)
-    return near, -math.log(near) - 1 + near - torn, term
+    return Evidence("continuity", total, sentence), found
 
 
 def _scale(
-    features: Sequence[Floats], inside: npt.NDArray[np.bool_], sample: Sample, reading: Reading, slots: Slots
-) -> tuple[Evidence, Floats, float]:
+    features: Sequence[Floats], inside: npt.NDArray[np.bool_], sample: Sample, levels: Levels
+) -> tuple[Evidence, Floats | None, float]:
     """The row, or the column, that an element lies in tells its value, or its magnitude, and padding is unlike others.
 
     Also what each slot contributes, and how much of the weight says nothing of rows: what the padding has, or all of it
     if values change little by little.
     """
-    best, terms, unlike = _NO_SCALE, np.zeros(len(slots.at)), 0.0
+    slots = levels.slots
+    best, unlike = _NO_SCALE, 0.0
+    terms: Floats | None = None
     chosen: tuple[int, tuple[int, ...], Fit, Fit] | None = None
     first = len(features) - len(slots.features)
     for feature, u in enumerate(features[first:]):
         groupings = _groupings(u, inside, sample)
         what = "value" if first + feature == 0 else "magnitude"
-        found = slots.fits(reading, feature, list(groupings))
+        found = levels.fits(feature, list(groupings))
         unlike = max(unlike, found[0].gain)
         for (axes, name), told in zip([((), ""), *groupings.items()], found, strict=True):
             weight = max(told.gain, _rough(u, inside, sample, axes) if slots.is_sparse and axes else 0.0)
@@ -264,7 +316,7 @@ def _scale(
                 whose = f"the index along {name}" if name else "what is padding and what is not"
                 best = Evidence("scale", weight, f"scale: {whose} tells {told.share:.0%} of the variation of {what}")
                 terms = told.terms
-    if chosen is not None and not slots.is_sparse and slots.are_gradual(reading, *chosen):
+    if chosen is not None and not slots.is_sparse and levels.are_gradual(*chosen):
         unlike = best.weight
     return best, terms, unlike
 
@@ -293,34 +345,69 @@ def _groupings(u: Floats, inside: npt.NDArray[np.bool_], sample: Sample) -> dict
             continue
         if any(_is_patchy(u, inside, p, sample.dimensions[p.axis]) for p in sample.pairs if p.axis in axes):
             continue
-        places, group = _grouped(sample, held, axes)
-        if len(own) <= len(places):
+        rows = _point_rows(sample, held, axes)
+        if len(own) <= len(rows.sizes):
             continue
-        if len(axes) == 1 and _repeats(np.bincount(group, own) / np.bincount(group), places):
+        if len(axes) == 1 and _repeats(np.bincount(rows.which, own) / rows.sizes, rows):
             continue
-        mixed = _permutation(5, len(own))
-        # Numbers of 16 bits are sorted by their digits, several times as fast.
-        mixed = mixed[np.argsort(group[mixed].astype(np.min_scalar_type(len(places))), kind="stable")]
-        same = group[mixed[:-1]] == group[mixed[1:]]
-        if min(along) > _ALIKE * float(np.abs(np.diff(own[mixed]))[same].mean()):
+        if min(along) > _ALIKE * float(np.abs(own[rows.others] - own[rows.mixed]).mean()):
             found[axes] = name
     return found
 
 
-def _grouped(
-    sample: Sample, held: npt.NDArray[np.bool_], axes: tuple[int, ...]
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """The rows that the points lie in, and of each point which one."""
-    index = [sample.index[k][: sample.points][held] for k in axes]
-    return numbered(np.ravel_multi_index(index, tuple(sample.dimensions[k] for k in axes)))[:2]
+@dataclass(frozen=True, slots=True, eq=False)
+class _PointRows:
+    """The rows that the points of a sample lie in.
+
+    Attributes
+    ----------
+    which, sizes : int64 arrays
+        Of each point its row, counted from 0, and the points of each row.
+    mixed, others : int64 arrays
+        Points, and for each of them another of its row, at random.
+    steps : dict
+        For each power of two the rows that have another so many rows further, and those.
+    """
+
+    which: Table
+    sizes: Table
+    mixed: Table
+    others: Table
+    steps: dict[int, tuple[Table, Table]]
+
+    @classmethod
+    def of(cls, sample: Sample, held: npt.NDArray[np.bool_], axes: tuple[int, ...]) -> Self:
+        """Those of the points that are `held`; rows are given by the axes that tell the row."""
+        index = [sample.index[k][: sample.points][held] for k in axes]
+        places, which, sizes = numbered(np.ravel_multi_index(index, tuple(sample.dimensions[k] for k in axes)))
+        mixed = _permutation(5, len(which))
+        # Numbers of 16 bits are sorted by their digits, several times as fast.
+        mixed = mixed[np.argsort(which[mixed].astype(np.min_scalar_type(len(places))), kind="stable")]
+        same = which[mixed[:-1]] == which[mixed[1:]]
+        steps = {}
+        for step in (1 << k for k in range(int(places[-1] - places[0]).bit_length())):
+            at = np.minimum(np.searchsorted(places, places + step), len(places) - 1)
+            has_other = places[at] == places + step
+            steps[step] = np.flatnonzero(has_other), at[has_other]
+        return cls(which, sizes, mixed[:-1][same], mixed[1:][same], steps)
+
+
+def _point_rows(sample: Sample, held: npt.NDArray[np.bool_], axes: tuple[int, ...]) -> _PointRows:
+    """The rows that points lie in; the sample keeps those of all its points, which many readings share."""
+    if not held.all():
+        return _PointRows.of(sample, held, axes)
+    if axes not in sample.kept:
+        sample.kept[axes] = _PointRows.of(sample, held, axes)
+    found: _PointRows = sample.kept[axes]
+    return found
 
 
 def _rough(u: Floats, inside: npt.NDArray[np.bool_], sample: Sample, axes: tuple[int, ...]) -> float:
     """What rows explain among the points alone, in nats: for small samples of large arrays."""
     own = _of_points(u, inside, sample)
     values = (own - own.mean()) / own.std()
-    rows = _grouped(sample, inside[: sample.points], axes)[1]
-    return fit(Feature(values), np.zeros(len(own), np.int64), rows).gain
+    which = _point_rows(sample, inside[: sample.points], axes).which
+    return fit(Feature(values), np.zeros(len(own), np.int64), Rows.of(which)).gain
 
 
 def _neighbours(u: Floats, inside: npt.NDArray[np.bool_], pairs: Pairs) -> tuple[Floats, npt.NDArray[np.bool_]]:
@@ -335,29 +422,31 @@ def _near(u: Floats, inside: npt.NDArray[np.bool_], pairs: Pairs) -> float:
     return float(difference[held].mean()) if held.any() else 1.0
 
 
-def _repeats(levels: Floats, places: npt.NDArray[np.int64]) -> bool:
+def _repeats(levels: Floats, rows: _PointRows) -> bool:
     """Whether the levels of rows come again after a power of two of them: then they are another axis' levels."""
 
     def differences(step: int) -> Floats:
-        at = np.minimum(np.searchsorted(places, places + step), len(places) - 1)
-        found: Floats = np.abs(levels - levels[at])[places[at] == places + step]
+        one, other = rows.steps.get(step, (_NONE, _NONE))
+        found: Floats = np.abs(levels[one] - levels[other])
         return found
 
     spread = float(_shuffled(levels).mean())
     near = differences(1)
     if len(near) >= _POSITIONS and near.mean() < _UNLIKE * spread:
         return False
-    steps = (1 << k for k in range(2, int(places[-1] - places[0]).bit_length()))
-    return any(len(found) >= _POSITIONS and found.mean() < spread / 2 for found in map(differences, steps))
+    return any(
+        len(found) >= _POSITIONS and found.mean() < spread / 2
+        for found in (differences(step) for step in rows.steps if step >= _LEAST_STEP)
+    )
 
 
 def _is_patchy(u: Floats, inside: npt.NDArray[np.bool_], pairs: Pairs, n: int) -> bool:
     """Whether neighbours across some power of two are far more alike than across another, as in a wrong layout."""
-    difference, held = _neighbours(u, inside, pairs)
-    levels = (n - 1).bit_length()
-    found = [difference[k::levels][held[k::levels]] for k in range(levels) if n >> (k + 1) >= _POSITIONS]
-    means = [float(d.mean()) for d in found if len(d)]
-    return len(means) > 1 and max(means) - min(means) > 0.5 * max(means)
+    difference, held = (each.reshape(-1, (n - 1).bit_length()) for each in _neighbours(u, inside, pairs))
+    count = held.sum(axis=0)
+    is_told = (count > 0) & (n >> np.arange(1, len(count) + 1) >= _POSITIONS)
+    means = np.where(held, difference, 0.0).sum(axis=0)[is_told] / count[is_told]
+    return len(means) > 1 and bool(means.max() - means.min() > 0.5 * means.max())
 
 
 def goes_on(source: Source, reading: Reading) -> bool:

@@ -11,7 +11,7 @@ from strided.diagnosis.identification.dimensions import MOST_UNKNOWN
 from strided.diagnosis.identification.evidence import Evidence
 from strided.diagnosis.identification.known import Known
 from strided.diagnosis.identification.result import Candidate, Identification, Verdict
-from strided.diagnosis.identification.structure import Structure
+from strided.diagnosis.identification.structure import Structure, sum_of_squares
 
 #: Nats by which the best reading must be ahead of the next one, and standard errors of sampling.
 _MARGIN, _DEVIATIONS = 12.0, 2.5
@@ -221,11 +221,10 @@ def _is_odd(reading: Reading) -> bool:
 
 def _error(a: Judged, b: Judged) -> float:
     """How far the difference of two weights may be out because of sampling: a standard deviation, in nats."""
-    if a.structure.terms.shape == b.structure.terms.shape and a.reading.shape.dimensions == b.reading.shape.dimensions:
-        near = float(((a.structure.terms - b.structure.terms) ** 2).sum())
-    else:
-        near = float((a.structure.terms**2).sum() + (b.structure.terms**2).sum())
-    return math.sqrt(near)
+    one, other = a.structure.terms, b.structure.terms
+    are_alike = [*map(len, one)] == [*map(len, other)] and a.reading.shape.dimensions == b.reading.shape.dimensions
+    terms = [x - y for x, y in zip(one, other, strict=True)] if are_alike else [*one, *other]
+    return math.sqrt(sum_of_squares(*terms))
 
 
 def _rank(members: Sequence[Judged], known: Known) -> float:
