@@ -54,6 +54,9 @@ _FEW_LINES = 8
 _LEAST_COLUMNS = 16
 #: Elements whose offsets are computed at a time, to be picked from by a mask.
 _MASKED_ELEMENTS = 1 << 18
+#: Packed elements that a mask chooses are converted if they are up to so many times as sparse as at indices: the whole
+#: mask is read in either case, and searching it takes as long as converting.
+_MASKED_PACKED = 8
 
 
 def is_large(source: Region, size: int) -> bool:
@@ -476,7 +479,7 @@ def _put_packed(array: ArrayBase, mask: npt.NDArray[np.bool_], values: Array, *,
         done += count
         if not count:
             continue
-        if not part._is_sooner_converted(count):
+        if not part._is_sooner_converted(count * _MASKED_PACKED):
             _put_at_offsets(part, chosen, own, in_turn=in_turn)
         elif in_turn:
             part._set_converted(partial(np.place, mask=chosen, vals=own))

@@ -152,9 +152,10 @@ def _refuse_without_layout(target: Any) -> None:
         raise TypeError(f"{target} is a path; open it first: strided.open, open_dump or read_hlo")
     if isinstance(target, np.ndarray):
         raise TypeError("an ndarray has no layout to explore: strided.LayoutArray.from_numpy lays it out")
-    if not hasattr(target, "xla_shape") and hasattr(type(target), "xla_shape"):
-        raise UnsupportedError(f"{target.spec} is no XLA shape: a page shows the addresses of one")
-    if hasattr(target, "xla_shape") and getattr(target, "is_view", False):
+    if not hasattr(target, "xla_shape"):
+        if hasattr(type(target), "xla_shape"):
+            raise UnsupportedError(f"{target.spec} is no XLA shape: a page shows the addresses of one")
+    elif getattr(target, "is_view", False):
         raise UnsupportedError("a view is a part of a buffer: explore the whole array that it is a view of")
 
 

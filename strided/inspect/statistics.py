@@ -108,7 +108,7 @@ class _Totals:
 
     minimum: float = math.inf
     maximum: float = -math.inf
-    total: Any = field(default_factory=lambda: np.clongdouble(0))
+    total: Any = field(default_factory=np.clongdouble)
     finite: int = 0
     nan: int = 0
     inf: int = 0

@@ -125,6 +125,8 @@ class Placed:
         Of the slots that hold an element, one array for each dimension.
     parts : int64 array
         Whether each slot holds an element (0), is padding (1), or lies outside the array (2).
+    kept : dict
+        The rows of each grouping that was asked for.
     """
 
     expansion: Expansion
@@ -200,8 +202,8 @@ class Levels(NamedTuple):
 
     def fits(self, feature: int, groupings: Sequence[tuple[int, ...]]) -> list[Fit]:
         """What padding alone explains, and then the rows of each grouping, given by the axes that tell the row."""
-        values, placed = self.slots.features[feature], self.placed
-        return [fit(values, placed.parts), *(_best_of_runs(values, placed.parts, placed.rows(a)) for a in groupings)]
+        ranked, placed = self.slots.features[feature], self.placed
+        return [fit(ranked, placed.parts), *(_best_of_runs(ranked, placed.parts, placed.rows(a)) for a in groupings)]
 
     def are_gradual(self, feature: int, axes: tuple[int, ...], rows: Fit, padding: Fit) -> bool:
         """Whether rows half a row further in memory tell about as much as those of a grouping, beside the `padding`.

@@ -60,7 +60,6 @@ def _read_in(layout: Layout, array: LayoutArray) -> Operand | None:
         shape = array.xla_shape.with_layout(layout)
         if shape.buffer_byte_size > array._memory.buffer.size:
             return None
-        _ = shape.address_map  # raises for a layout without addresses
         return Wrapped(LayoutArray(array._memory.buffer, shape, bitorder=array.bitorder, allow_excess=True), "b")
     except (LayoutError, UnsupportedError):
         return None
