@@ -60,8 +60,9 @@ def test_flat(layout: str, key_of: Callable[[np.ndarray], Any]) -> None:
         same_values(got, wanted)
         assert got.flags.writeable
         assert not np.may_share_memory(got, a.buffer)
+        many = np.resize(np.arange(-3, 4), VALUES.size).astype(x.dtype)
         for count in (1, 3, max(1, wanted.size), VALUES.size):
-            new = np.resize(np.arange(-3, 4), count).astype(x.dtype)
+            new = many[:count]
             b.flat[key] = new
             y.flat[key] = new
             same_values(a, x)
@@ -230,13 +231,12 @@ def test_packed_elements(layout: str, bitorder: str, count: int) -> None:
             places = np.arange(np.prod(shape)).reshape(shape)[key]
             several = np.random.default_rng(9).integers(0, 2, places.shape)
             for values in (several, np.ones((), int)):
-                spread = np.broadcast_to(values, places.shape)
+                wanted = with_bits(packed(layout, bitorder)[view], places, np.broadcast_to(values, places.shape))
                 for write in (
                     lambda v, given: v.__setitem__(key, given),  # noqa: B023
                     lambda v, given: np.put(v, places, np.broadcast_to(given, places.shape)),  # noqa: B023
                 ):
                     a = packed(layout, bitorder)
-                    wanted = with_bits(a[view], places, spread)
                     write(a[view], values.astype(a.dtype))
                     np.testing.assert_array_equal(a.buffer, wanted)
 
