@@ -71,6 +71,7 @@ def test_a_signal_tells_which_it_was_before_the_command_begins() -> None:
     """In the package itself, in what click does around everything, and as the command line is parsed."""
     script = (
         "import signal, strided.cli\nfrom click import Group\nfrom strided.cli import run\nfrom unittest import mock\n"
+        "signal.signal(signal.SIGHUP, signal.SIG_DFL)\n"  # which nohup ignores
         "for owner, name in (run, 'help_width'), (Group, '_main_shell_completion'), (Group, 'parse_args'):\n"
         "    with mock.patch.object(owner, name, lambda *_, **__: signal.raise_signal(signal.SIGHUP)):\n"
         "        try:\n            strided.cli.main(['warmup'])\n"
