@@ -15,6 +15,12 @@ ENDING = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP", "SIGQUIT"
 class Ended(KeyboardInterrupt):
     """The signal of this number asked the process to end; it stops as after Ctrl-C."""
 
+    @property
+    def exit_code(self) -> int:
+        """What tells a shell which signal it was."""
+        code: int = 128 + self.args[0]
+        return code
+
 
 def end(number: int, *_: object) -> NoReturn:
     """Raise `Ended`: what the signals in `ENDING` do."""
@@ -27,7 +33,7 @@ def exiting_when_ended() -> Iterator[None]:
     try:
         yield
     except Ended as ended:
-        sys.exit(128 + ended.args[0])
+        sys.exit(ended.exit_code)
 
 
 @contextlib.contextmanager
@@ -36,7 +42,7 @@ def interruptible() -> Iterator[None]:
     try:
         yield
     except Ended as ended:
-        sys.exit(128 + ended.args[0])
+        sys.exit(ended.exit_code)
     except KeyboardInterrupt:
         if sys.stderr is not None:
             sys.stderr.write("strided: interrupted\n")
