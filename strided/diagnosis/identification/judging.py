@@ -13,9 +13,10 @@ import numpy as np
 from strided.diagnosis.identification.candidates import Reading, usualness
 from strided.diagnosis.identification.evidence import Evidence
 from strided.diagnosis.identification.levels import Levels, Placed, Slots, slots_in_front, slots_key
+from strided.diagnosis.identification.memory_order import goes_on, is_counted
 from strided.diagnosis.identification.placement import padding, placement
 from strided.diagnosis.identification.sampling import Sample, Source, as_numbers, hold_none_of
-from strided.diagnosis.identification.structure import NO_STRUCTURE, Structure, goes_on, is_counted, structure
+from strided.diagnosis.identification.structure import NO_STRUCTURE, Structure, structure
 from strided.diagnosis.identification.verdict import Judged
 from strided.runtime.aliases import Table
 

@@ -10,15 +10,14 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
 
-from strided.diagnosis.identification.candidates import Reading
 from strided.diagnosis.identification.evidence import Evidence
 from strided.diagnosis.identification.levels import Feature, Fit, Floats, Levels, Rows, fit, numbered
-from strided.diagnosis.identification.sampling import Pairs, Sample, Source, as_numbers
+from strided.diagnosis.identification.sampling import Pairs, Sample
 from strided.runtime.aliases import Table
 
 #: Differences below this share of those of shuffled values count as this.
@@ -32,15 +31,6 @@ _OUTLIER = 5.0
 _ALIKE = 0.8
 #: Short rows that differ from their neighbours by less than this share of what any two do are continuous.
 _UNLIKE, _SHORT = 0.6, 16
-#: Ends of rows that are looked at, and the fewest that tell whether values go on there, if within rows they differ by
-#: less than this share of what others do.
-_ENDS, _LEAST_ENDS, _SEQUENCE = 512, 8, 0.25
-#: Values that are compared with those a row further, and the share of what neighbours differ by that tells rows.
-_APART, _CLOSER = 1024, 0.9
-#: The share of steps that are equal where values count: those of ``arange % 16`` are, but for one in 16.
-_COUNTED = 0.9
-#: Columns of tiles that interleave no rows: as many as a vector of a TPU has lanes.
-_LANES = 128
 #: Places of a power of two that are enough to tell what it does.
 _POSITIONS = 12
 #: Rows after which levels may come again.
@@ -190,7 +180,7 @@ def _empty_ends(numbers: Floats, inside: npt.NDArray[np.bool_], sample: Sample) 
     return found
 
 
-def _shuffled(u: Floats) -> Floats:
+def shuffled_differences(u: Floats) -> Floats:
     """Differences of values drawn at random, one for each."""
     differences: Floats = np.abs(u - u[_others(len(u))])
     return differences
@@ -264,7 +254,7 @@ def _continuity(
     u: Floats, inside: npt.NDArray[np.bool_], sample: Sample, feature: int
 ) -> tuple[Evidence, list[_Along]]:
     """Neighbours along each axis beside the same values shuffled."""
-    shuffled = _shuffled(_of_points(u, inside, sample))
+    shuffled = shuffled_differences(_of_points(u, inside, sample))
     (mean, logs), told = _spread(shuffled), _told(shuffled)
     found: list[_Along] = []
     total = 0.0
@@ -336,7 +326,7 @@ def _groupings(u: Floats, inside: npt.NDArray[np.bool_], sample: Sample) -> dict
     if rank > 2:
         groupings |= {tuple(k for k in range(rank) if k != d): f"the line along dimension {d}" for d in range(rank)}
     near = {p.axis: _near(u, inside, p) for p in sample.pairs}
-    spread = float(_shuffled(own).mean())
+    spread = float(shuffled_differences(own).mean())
     for axes, name in groupings.items():
         along = [near[k] for k in near if k not in axes]
         across = [near[k] for k in near if k in axes]
@@ -430,7 +420,7 @@ def _repeats(levels: Floats, rows: _PointRows) -> bool:
         found: Floats = np.abs(levels[one] - levels[other])
         return found
 
-    spread = float(_shuffled(levels).mean())
+    spread = float(shuffled_differences(levels).mean())
     near = differences(1)
     if len(near) >= _POSITIONS and near.mean() < _UNLIKE * spread:
         return False
@@ -447,69 +437,6 @@ def _is_patchy(u: Floats, inside: npt.NDArray[np.bool_], pairs: Pairs, n: int) -
     is_told = (count > 0) & (n >> np.arange(1, len(count) + 1) >= _POSITIONS)
     means = np.where(held, difference, 0.0).sum(axis=0)[is_told] / count[is_told]
     return len(means) > 1 and bool(means.max() - means.min() > 0.5 * means.max())
-
-
-def goes_on(source: Source, reading: Reading) -> bool:
-    """Whether values without tiles go on from the end of each row to the next one, as within rows.
-
-    Then they are one sequence, which is as smooth in every order of dimensions: neighbours tell nothing of these.
-    """
-    shape = reading.shape
-    assert shape.layout is not None
-    if len(shape.dimensions) < 2 or shape.layout.tiles or shape.expansion.allocated_elements != shape.size:
-        return False
-    row = shape.dimensions[shape.layout.minor_to_major[0]]
-    count = (shape.size - 1) // row
-    if row < 2 or count < _LEAST_ENDS:
-        return False
-    ends = np.arange(1, count + 1, max(1, count // _ENDS)) * row
-    values, inside = source.fetch(reading, np.concatenate([ends - 1, ends, ends - row // 2 - 1, ends - row // 2]))
-    if not inside.all():
-        return False
-    last, first, *within = _ranked(values, inside).reshape(4, -1)
-    far = float(np.median(_shuffled(np.concatenate([last, first]))))
-    near, across = float(np.median(np.abs(within[1] - within[0]))), float(np.median(np.abs(first - last)))
-    return 0 < near < _SEQUENCE * far and across <= 2 * near and not _are_rows_alike(source, reading, row)
-
-
-def _ranked(values: npt.NDArray[Any], inside: npt.NDArray[np.bool_]) -> Floats:
-    """The place of each value among all that the buffer has."""
-    numbers = as_numbers(values)
-    return ranks(numbers, numbers[inside])
-
-
-def is_counted(source: Source, reading: Reading) -> bool:
-    """Whether tiles interleave rows of what counts in memory: each slot holds the one before and a constant.
-
-    Two rows of an array hold such values in turn only by a freak. Those that count in memory and start again now and
-    then, as those of ``arange % 256``, do so less often within rows that are interleaved, for these are as much longer,
-    and are as smooth. That is the order of memory, which tells nothing of tiles.
-    """
-    layout = reading.shape.layout
-    assert layout is not None
-    slots = reading.shape.expansion.allocated_elements
-    inner = layout.tiles[-1].dimensions if layout.tiles else ()
-    if slots < 2 or math.prod(inner[:-1]) < 2 or inner[-1] >= _LANES:
-        return False
-    at = np.random.default_rng(29).integers(0, slots - 1, min(_APART, slots))
-    values, inside = source.fetch(reading, np.concatenate([at, at + 1]))
-    first, second = as_numbers(values).reshape(2, -1)
-    steps = (second - first)[inside.reshape(2, -1).all(axis=0)]
-    # NaN counts as no step.
-    found, times = np.unique(steps[steps == steps], return_counts=True)
-    return len(found) > 0 and bool(found[times.argmax()] != 0) and bool(times.max() > _COUNTED * len(steps))
-
-
-def _are_rows_alike(source: Source, reading: Reading, row: int) -> bool:
-    """Whether values a row apart in memory differ by less than neighbours do.
-
-    Those of a sequence differ by more the further apart they are, or by as much if most of it is noise.
-    """
-    size = reading.shape.size
-    at = np.random.default_rng(23).integers(0, size - row, min(_APART, size))
-    values, inside = source.fetch(reading, np.concatenate([at, at + 1, at + row]))
-    here, near, far = _ranked(values, inside).reshape(3, -1)
-    return float(np.abs(far - here).mean()) < _CLOSER * float(np.abs(near - here).mean())
 
 
 def _order(numbers: Floats, inside: npt.NDArray[np.bool_], sample: Sample) -> Evidence:
