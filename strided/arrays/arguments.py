@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from strided.arrays import fancy
+from strided.arrays import masks
 from strided.arrays.base import Array, ArrayBase
 from strided.arrays.index_ranges import IndexRanges, index_ranges_of
 from strided.arrays.keys import IndexRange
@@ -93,7 +93,7 @@ class Arguments:
             if changed is None or changed.all():
                 given[...] = values
             else:
-                fancy.put_masked(given, changed, values)
+                masks.put(given, changed, values)
 
     def protect(self, result: Any) -> None:
         """Make results that are views of a copy read-only: writes to them would reach no buffer."""

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from strided.arrays import blocks, deferral, fancy, overlap, reductions
+from strided.arrays import blocks, deferral, masks, overlap, reductions
 from strided.arrays.arguments import is_writeable, with_each
 from strided.arrays.base import Array, ArrayBase, broadcasts
 from strided.arrays.blocks import Box
@@ -296,7 +296,7 @@ class _Target:
             self._part[...] = values
         else:
             chosen = np.broadcast_to(chosen, self.array.shape).reshape(self._part.shape)
-            fancy.scatter_masked(self._part, chosen, values)
+            masks.scatter(self._part, chosen, values)
 
 
 def _wraps_nothing(x: Any) -> bool:

@@ -1,11 +1,8 @@
-"""Fast paths for large fancy reads.
+"""Fast paths for many elements at arrays of indices; `masks` has those of masks.
 
 - ``a[i, j]`` with index arrays of the result's shape: one kernel checks, wraps and follows the indices, block by block.
 - ``a[rows]``, ``a[:, columns]`` and ``a[np.ix_(...)]``: an element's offset is the sum of an outer and an inner one.
   Two short tables hold these; runs of neighbours go to the kernels of conversions.
-- ``a[mask]`` with many elements: rows are converted a few at a time, and the elements picked from them.
-- ``a[mask] = x``: offsets are computed for a block in the cache, and those picked that the mask chooses. Blocks of
-  packed elements of which many are chosen are converted.
 
 If none applies, `transfer.gather_scatter` reads the elements.
 """
@@ -14,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -34,7 +31,6 @@ from strided.runtime.threads import get_num_threads, run
 from strided.transfer.bounds import check_offsets, holds, holds_view
 from strided.transfer.executor import BoundKernel, ElementFormat, bound
 from strided.transfer.flat_memory import address_of, read_only
-from strided.transfer.gather_scatter import offsets_at
 from strided.transfer.program import scratch
 from strided.transfer.region import Region
 
@@ -44,19 +40,11 @@ _TASK_ELEMENTS, _LEAST_POINTS = 1 << 17, 1 << 11
 _LEAST_INNER, _MOST_INNER = 8, 1 << 16
 #: The least average length of runs for which vector kernels take a row.
 _LEAST_RUN = 8
-#: For masks: bytes of values converted at a time, and the sparsest mask for that, one element in this many.
-_BAND_BYTES = 1 << 20
-_SPARSE = 24
 #: For entries of the nearest axis: bytes of the values from which on, the fewest of the entries, one in so many, and
 #: the fewest of the others that a block has.
 _LARGE_BYTES = 1 << 22
 _FEW_LINES = 8
 _LEAST_COLUMNS = 16
-#: Elements whose offsets are computed at a time, to be picked from by a mask.
-_MASKED_ELEMENTS = 1 << 18
-#: Packed elements that a mask chooses are converted if they are up to so many times as sparse as at indices: the whole
-#: mask is read in either case, and searching it takes as long as converting.
-_MASKED_PACKED = 8
 
 
 def is_large(source: Region, size: int) -> bool:
@@ -385,103 +373,3 @@ def _lanes_at(offsets: bytes, bits: int, reads: bool) -> _Lanes | None:
         pieces = np.stack([*(sides if reads else sides[::-1]), counts], axis=1)
         return _Lanes(kernel, reads, bits, unit, shared, pieces, int(inner.max()) + shared)
     return None
-
-
-def gather_masked(array: ArrayBase, mask: npt.NDArray[np.bool_]) -> Array | None:
-    """The elements where a mask of the array's shape is true; None if there are too few of them."""
-    count = int(np.count_nonzero(mask))
-    if not mask.ndim or count * _SPARSE < mask.size or mask.size < limits.current.loading_elements:
-        return None
-    out = np.empty(count, array.dtype)
-    tile, _ = blocks.tile_edges_of(array._map)[0]
-    rows = max(1, _BAND_BYTES * array.shape[0] // max(1, array.nbytes) // tile) * tile
-    starts = range(0, array.shape[0], rows)
-    ends = np.cumsum([np.count_nonzero(mask[k : k + rows]) for k in starts])
-
-    def task(band: int, start: int) -> None:
-        size = min(rows, array.shape[0] - start)
-        values = array._with_map(array._map.sliced(0, start, 1, size)).to_numpy()
-        chosen = values[mask[start : start + size]]
-        out[ends[band] - len(chosen) : ends[band]] = chosen
-
-    run(task, enumerate(starts), threads=get_num_threads())
-    return out
-
-
-def put_masked(array: ArrayBase, mask: npt.NDArray[np.bool_], values: Array) -> None:
-    """Put values, one for all or one for each element of the array, at the elements that a mask chooses.
-
-    As `scatter_masked`, of any array.
-    """
-    if array.size < limits.current.loading_elements or array._map.is_spread:
-        array[mask] = values[mask] if values.ndim else values
-        return
-    array._memory.begin_writing()
-    scatter_masked(array, mask, values)
-
-
-def scatter_masked(array: ArrayBase, mask: npt.NDArray[np.bool_], values: Array) -> None:
-    """Put values at the elements where a mask of the array's shape is true. Nothing beside them is written.
-
-    Parameters
-    ----------
-    array : ArrayBase
-        Each of its elements lies at a place of its own.
-    mask : ndarray of bool
-    values : ndarray
-        Of the array's dtype: one for all, one for each element of the array, or one for each that the mask chooses.
-    """
-    # What lies in memory that is written is read before.
-    mask, values = (x.copy() if np.may_share_memory(x, array._memory.buffer) else x for x in (mask, values))
-    put = _put_at_offsets if array._memory.bits >= 8 else _put_packed
-    put(array, mask, values, in_turn=values.ndim == 1 and values.shape != mask.shape)
-
-
-def _put_at_offsets(array: ArrayBase, mask: npt.NDArray[np.bool_], values: Array, *, in_turn: bool) -> None:
-    """`scatter_masked` at computed offsets; `in_turn` for values of the chosen elements alone."""
-    block = blocks.run_block(mask.shape, _MASKED_ELEMENTS)
-    pieces = list(blocks.boxes(blocks.even_cuts(mask.shape, block)))
-    ends = np.cumsum([np.count_nonzero(mask[box]) for box in pieces]) if in_turn else None
-
-    def task(number: int) -> None:
-        box = pieces[number]
-        chosen = np.flatnonzero(mask[box])
-        if not chosen.size:
-            return
-        part = blocks.part(array, box)
-        if chosen.size * _SPARSE < part.size:
-            offsets = offsets_at(part._map, np.unravel_index(chosen, part.shape), chosen.shape)
-        else:
-            every = offsets_at(part._map, np.ix_(*map(np.arange, part.shape)), part.shape)
-            offsets = every.reshape(-1)[chosen]
-        if ends is not None:
-            own = values[ends[number] - chosen.size : ends[number]]
-        else:
-            own = values[box].reshape(-1)[chosen] if values.ndim else np.broadcast_to(values, chosen.size)
-        part._scatter(offsets, own)
-
-    # Two threads must never write to one byte.
-    run(task, ((k,) for k in range(len(pieces))), threads=get_num_threads() if array._memory.bits >= 8 else 1)
-
-
-def _put_packed(array: ArrayBase, mask: npt.NDArray[np.bool_], values: Array, *, in_turn: bool) -> None:
-    """`scatter_masked` of packed elements: blocks of which many are chosen are converted; else as `_put_at_offsets`."""
-    cuts = blocks.tile_cuts(array._map, blocks.BLOCK_BYTES // array.itemsize)
-    if in_turn and not blocks.are_runs(cuts):
-        every = np.empty(mask.shape, values.dtype)
-        every[mask] = values
-        values, in_turn = every, False
-    done = 0
-    for box in blocks.boxes(cuts):
-        part, chosen = blocks.part(array, box), mask[box]
-        count = int(np.count_nonzero(chosen))
-        own = values[done : done + count] if in_turn else values[box] if values.ndim else values
-        done += count
-        if not count:
-            continue
-        if not part._is_sooner_converted(count * _MASKED_PACKED):
-            _put_at_offsets(part, chosen, own, in_turn=in_turn)
-        elif in_turn:
-            part._set_converted(partial(np.place, mask=chosen, vals=own))
-        else:
-            part._set_converted(partial(np.copyto, src=own, where=chosen))

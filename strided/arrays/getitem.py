@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from strided.addressing.address_map import AddressMap
-from strided.arrays import blocks, fancy
+from strided.arrays import blocks, fancy, masks
 from strided.arrays.base import Array, ArrayBase, broadcasts, move
 from strided.arrays.classify import Copy, Mask, Outer, Points, classify, element_at, indexed, view_at
 from strided.arrays.encode import as_array, cast, shape_of
@@ -60,7 +60,7 @@ class Indexing(ArrayBase):
             return self._with_map(selected.map).to_numpy()
         if type(selected) is not Outer:
             points = type(selected) is Points
-            found = self._at_points(selected.arrays) if points else fancy.gather_masked(self, selected.mask)
+            found = self._at_points(selected.arrays) if points else masks.gather(self, selected.mask)
             if found is not None:
                 return found
             selected = indexed(self._map, selected[0])
@@ -141,7 +141,7 @@ class Indexing(ArrayBase):
         values = self._cast(as_array(value), key, (count,))
         if values.shape == (1,):
             values = values.reshape(())
-        fancy.scatter_masked(self, mask, values)
+        masks.scatter(self, mask, values)
         return True
 
     def _set_element(self, offset: int, value: Any) -> None:

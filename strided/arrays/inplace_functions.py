@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from strided.arrays import fancy, overlap
+from strided.arrays import masks, overlap
 from strided.arrays.arguments import is_writeable
 from strided.arrays.base import ArrayBase, broadcasts
 from strided.arrays.encode import cast_as_array
@@ -61,7 +61,7 @@ def _copyto_where(dst: ArrayBase, src: Any, casting: Any, where: Any) -> Any:
     mask = np.broadcast_to(mask, dst.shape)
     if np.ndim(src) and isinstance(src, (np.ndarray, ArrayBase)) and src.dtype == dst.dtype:
         np.copyto(np.empty(0, dst.dtype), np.empty(0, src.dtype), casting=casting)  # refuses what is no casting
-        fancy.put_masked(dst, mask, np.broadcast_to(np.asarray(src), dst.shape))
+        masks.put(dst, mask, np.broadcast_to(np.asarray(src), dst.shape))
         return None
     # The chosen values alone are cast; one value for several elements, always.
     given = src if np.ndim(src) == 0 else np.broadcast_to(np.asarray(src), dst.shape)[mask]
@@ -108,7 +108,7 @@ def _putmask(a: Any, mask: Any, values: Any) -> Any:
     _judge(np.putmask, a, values)
     given = cast_as_array(values, a.dtype).reshape(-1)
     if given.size in (1, a.size):
-        fancy.put_masked(a, chosen.reshape(a.shape), given.reshape(a.shape if given.size > 1 else ()))
+        masks.put(a, chosen.reshape(a.shape), given.reshape(a.shape if given.size > 1 else ()))
         return None
     places = np.flatnonzero(chosen)
     a.flat[places] = given[places % given.size]

@@ -26,8 +26,8 @@ def _always(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(fancy, "_LEAST_INNER", 1)
     monkeypatch.setattr(fancy, "_TASK_ELEMENTS", 7)
     monkeypatch.setattr(fancy, "_LEAST_RUN", 2)
-    monkeypatch.setattr(fancy, "_BAND_BYTES", 16)
-    monkeypatch.setattr(fancy, "_SPARSE", 1000)
+    monkeypatch.setattr("strided.arrays.masks._BAND_BYTES", 16)
+    monkeypatch.setattr("strided.arrays.masks._SPARSE", 1000)
     with limits.replaced(loading_elements=1, indexed_elements=1, whole_elements=0):
         yield
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import strided as sd
-from strided.arrays import blocks, fancy
+from strided.arrays import blocks, masks
 from strided.arrays.getitem import Indexing
 from tests.checks import same_outcome, same_values
 
@@ -295,7 +295,7 @@ def test_packed_elements_that_a_mask_hardly_chooses_are_not_converted(monkeypatc
 
 def test_packed_elements_of_which_a_mask_chooses_one_in_fifty_are_converted(monkeypatch: pytest.MonkeyPatch) -> None:
     """Their offsets are found no sooner: the whole mask must be searched for them."""
-    monkeypatch.delattr(fancy, "offsets_at")
+    monkeypatch.delattr(masks, "offsets_at")
     a = packed("{1,0:T(8,128)(8,1)E(4)}", "little")
     x, mask = a.to_numpy(), np.random.default_rng(5).random(a.shape) < 0.02
     a[mask] = x[mask] = 3
