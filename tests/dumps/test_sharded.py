@@ -178,6 +178,7 @@ def test_missing_shards_matter_only_where_they_are_read():
     whole = assemble(shards, "{devices=[2,2]<=[4]}", values.shape)
     assert whole.missing == ((slice(2, 4), slice(0, 2)),)
     assert "1 tile missing" in repr(whole)
+    assert str(whole) == repr(whole)
     np.testing.assert_array_equal(whole[:2], values[:2])
     with pytest.raises(DumpError, match=r"no shard holds \[2:4, 0:2\] of the array; that of device 2 would"):
         whole[:, 1]

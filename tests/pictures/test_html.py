@@ -60,7 +60,9 @@ def test_values_of_every_kind(dump: Path) -> None:
     opened = sd.open_dump(dump)
     program = opened.program("jit_prog_while_loop")
     array = sd.LayoutArray.from_numpy(np.arange(5100.0).reshape(17, 300), "{1,0:T(8,128)(2,1)}", element_type="bf16")
+    sharded = sd.assemble({0: bytes(18432)}, "{devices=[2,1]<=[2]}", "bf16[34,300]{1,0:T(8,128)(2,1)}")
     cases: list[tuple[Any, list[str]]] = [
+        (sharded, ["bfloat16[34, 300]", "{devices=[2,1]<=[2]}", "1 shard", "0:17, 0:300", "missing", "memory, and"]),
         (array, ["LayoutArray", "bf16[17,300]{1,0:T(8,128)(2,1)}", "44.7%", "memory, and the index"]),
         (array[3:5], ["view of bf16[17,300]"]),
         (sd.LayoutArray(bytes(4), "f32[]"), ["f32[]"]),

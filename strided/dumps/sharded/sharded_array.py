@@ -27,6 +27,9 @@ from strided.wording import counted
 #: Shards that stay open: each mapped file takes a descriptor, and some systems let a process have 256.
 MOST_OPEN = 128
 
+#: Tiles that a notebook lists; the rest is counted.
+_SHOWN = 32
+
 
 class ShardedArray(GridArray):
     """A global array whose elements lie in per-device buffers. Made by `strided.assemble`.
@@ -182,6 +185,30 @@ class ShardedArray(GridArray):
         missing = f", {counted(len(self.missing), 'tile')} missing" if self.missing else ""
         shards = counted(len(self._given), "shard")
         return f"<ShardedArray {self.dtype}{list(self.shape)} as {self.sharding}, {shards}{missing}>"
+
+    def __str__(self) -> str:
+        return repr(self) if self.missing else super().__str__()
+
+    def _repr_html_(self) -> str:
+        from strided.pictures.html import Section, card, layout_section, table  # only notebooks need them
+
+        rows: list[tuple[str, object]] = [
+            ("sharding", self.sharding),
+            ("shard", list(self.shard_shape) if self._xla is None else self._xla),
+            ("given", counted(len(self._given), "shard")),
+        ]
+        if self.missing:
+            rows.append(("missing", counted(len(self.missing), "tile")))
+        tiles = list(self._tiles())
+        shown = [
+            (window_text(index), ", ".join(map(str, self._holders.get(cell, ()))) or "missing")
+            for cell, index in tiles[:_SHOWN]
+        ]
+        listed = table(("tile", "devices"), shown, len(tiles) - len(shown))
+        sections = [Section("tiles", listed, is_open=len(tiles) <= 8)]
+        if self._xla is not None:
+            sections += layout_section(self._xla, "layout of a shard")
+        return card("ShardedArray", f"{self.dtype}{list(self.shape)}", rows, sections)
 
 
 def holders_of(sharding: Sharding, rank: int, given: Collection[int]) -> dict[Cell, tuple[int, ...]]:
