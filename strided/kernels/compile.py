@@ -24,7 +24,6 @@ BYTES = types.Array(types.uint8, 1, "C", readonly=True)
 WRITABLE = types.Array(types.uint8, 1, "C")
 LIST = types.Array(types.int64, 1, "C", readonly=True)
 TABLE = types.Array(types.int64, 2, "C", readonly=True)
-COUNTER = types.Array(types.int64, 1, "C")
 NUMBER = types.int64
 
 #: Zero as a NUMBER: functions given a literal are compiled once more for it.

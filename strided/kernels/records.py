@@ -5,6 +5,8 @@ a kernel does to a block in the cache. So a thread asks once for all that it doe
 
 A record is a few int64, named below, and the arguments of a kernel as its machine code takes them: a number as it is,
 an array as seven or nine numbers. The buffers are not known when a record is made: `run_tasks` fills them in.
+
+A program is the tasks of a copy, and behind them their records.
 """
 
 from __future__ import annotations
@@ -19,6 +21,11 @@ import numpy as np
 #: its first table and the rows of it (none: two numbers, the offsets), where scratch memory is among the arguments (-1:
 #: nowhere), and the arguments.
 ENTRY, LENGTH, FROM, TO, FROM_UNIT, TO_UNIT, TABLE_AT, TABLE_ROWS, SCRATCH_PLACE, ARGUMENTS = range(10)
+
+#: What the int64 of a task are: where its first record begins in the program, how many it takes, and the bits that the
+#: source and the target are shifted by.
+FIRST, CALLS, SOURCE_SHIFT, TARGET_SHIFT = range(4)
+OF_TASK = 4
 
 #: Buffers of a task: the source and the target of a copy, and two blocks in between.
 SOURCE, TARGET, BLOCK = 0, 1, 2

@@ -6,20 +6,22 @@ from llvmlite import ir
 from numba.core import types
 
 from strided.kernels import simd_bytes
-from strided.kernels.compile import BYTES, COUNTER, LIST, NUMBER, TABLE, WRITABLE, ZERO, kernel, part
+from strided.kernels.compile import BYTES, NUMBER, WRITABLE, ZERO, kernel, part
 from strided.kernels.llvm import INT64, INTEGER, operation, pointer_to
 from strided.kernels.records import (
     ADDRESS,
     ARGUMENTS,
     ARGUMENTS_AT,
-    BLOCK,
     BYTES_WORDS,
+    CALLS,
     ENTRY,
+    FIRST,
     FROM,
     FROM_UNIT,
     ITEMS,
     LENGTH,
     OF_BUFFER,
+    OF_TASK,
     PLACE,
     ROOM_TABLE_AT,
     SCRATCH_AT,
@@ -28,9 +30,11 @@ from strided.kernels.records import (
     SHIFT,
     SIZE,
     SOURCE,
+    SOURCE_SHIFT,
     TABLE_AT,
     TABLE_ROWS,
     TARGET,
+    TARGET_SHIFT,
     TO,
     TO_UNIT,
 )
@@ -99,26 +103,24 @@ def _carry_out(room, record):
     _call(simd_bytes.item(record, ZERO + ENTRY), arguments)
 
 
-@kernel(BYTES, WRITABLE, WRITABLE, WRITABLE, WRITABLE, WRITABLE, LIST, TABLE, COUNTER, NUMBER)
-def run_tasks(source, target, first, second, scratch, room, records, tasks, taken, most):
-    """Carry out at most so many of the tasks that no thread has taken, `taken` counting those; all if `most` is -1.
+@kernel(BYTES, WRITABLE, NUMBER, NUMBER, NUMBER, NUMBER, NUMBER)
+def run_tasks(source, target, room, program, count, counter, most):
+    """Carry out tasks that no thread has taken, at most so many, of the `count` at the beginning of a program.
 
-    A task says where its records begin, how many come first, and the bits to shift the source and the target by.
-    `first` and `second` are the blocks between source and target. `scratch` and `room` are this thread's own.
+    `room` is the address of this thread's own memory. An int64 at the address `counter` counts the tasks taken; all are
+    this thread's if that is 0. A task says where its records begin, how many come first, and the bits to shift the
+    source and the target by.
     """
-    own = simd_bytes.address(room)
-    simd_bytes.put_item(own, ZERO + SCRATCH_AT, simd_bytes.address(scratch))
-    _put_buffer(own, ZERO + SOURCE, simd_bytes.address(source), source.size)
-    _put_buffer(own, ZERO + TARGET, simd_bytes.address(target), target.size)
-    _put_buffer(own, ZERO + BLOCK, simd_bytes.address(first), first.size)
-    _put_buffer(own, ZERO + BLOCK + 1, simd_bytes.address(second), second.size)
-    for k in range(len(tasks) if most < 0 else most):
-        task = k if most < 0 else _take(simd_bytes.address(taken))
-        if task >= len(tasks):
+    _put_buffer(room, ZERO + SOURCE, simd_bytes.address(source), source.size)
+    _put_buffer(room, ZERO + TARGET, simd_bytes.address(target), target.size)
+    for k in range(most):
+        number = k if counter == 0 else _take(counter)
+        if number >= count:
             return
-        simd_bytes.put_item(own, ZERO + OF_BUFFER * SOURCE + SHIFT, tasks[task, 2])
-        simd_bytes.put_item(own, ZERO + OF_BUFFER * TARGET + SHIFT, tasks[task, 3])
-        record = simd_bytes.address(records) + 8 * tasks[task, 0]
-        for _ in range(tasks[task, 1]):
-            _carry_out(own, record)
+        task = program + 8 * OF_TASK * number
+        simd_bytes.put_item(room, ZERO + OF_BUFFER * SOURCE + SHIFT, simd_bytes.item(task, ZERO + SOURCE_SHIFT))
+        simd_bytes.put_item(room, ZERO + OF_BUFFER * TARGET + SHIFT, simd_bytes.item(task, ZERO + TARGET_SHIFT))
+        record = program + 8 * simd_bytes.item(task, ZERO + FIRST)
+        for _ in range(simd_bytes.item(task, ZERO + CALLS)):
+            _carry_out(room, record)
             record += 8 * simd_bytes.item(record, ZERO + LENGTH)

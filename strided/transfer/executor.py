@@ -208,7 +208,7 @@ class _Staged:
                 yield Task(self._known.of((phase, alike), partial(self._calls, alike, phase)), there)
 
         if _is_one_task(step):
-            return at_once(program_of(tasks()), step.block_bytes)
+            return at_once(program_of(list(tasks())), step.block_bytes)
         return Copying(tasks, _task_bytes(step), step.block_bytes, step.divides)
 
     def _calls(self, parts: TaskRanges, phase: tuple[int, int]) -> list[Call]:

@@ -15,11 +15,12 @@ import numpy as np
 
 from strided import kernels
 from strided.kernels import records
+from strided.kernels.records import BLOCK, OF_BUFFER, OF_TASK, SCRATCH_AT
 from strided.planning.boxes import LINE_BYTES
 from strided.runtime import limits
 from strided.runtime.aliases import Bytes, Table
 from strided.runtime.threads import Leave, get_num_threads, run
-from strided.transfer.flat_memory import empty_aligned
+from strided.transfer.flat_memory import address_of, empty_aligned
 
 #: Tasks and bytes of the tables of a program that is kept for the next copy.
 _MOST_KEPT, _KEPT_BYTES = 1 << 14, 1 << 20
@@ -87,10 +88,25 @@ class Task(NamedTuple):
 
 
 class Program(NamedTuple):
-    """Tasks as `run_tasks` takes them, their templates, and the bytes that it needs for itself."""
+    """Tasks as `run_tasks` takes them.
 
-    records: Table
-    tasks: Table
+    Attributes
+    ----------
+    words : ndarray of int64
+        The tasks, and their records.
+    address : int
+        Of the words.
+    tasks : int
+        How many they are.
+    templates : tuple of Template
+        What must live as long as the records.
+    room_bytes : int
+        What `run_tasks` needs for itself.
+    """
+
+    words: Table
+    address: int
+    tasks: int
     templates: tuple[Template, ...]
     room_bytes: int
 
@@ -98,7 +114,7 @@ class Program(NamedTuple):
     def kept_bytes(self) -> int:
         """The bytes of its tables, each counted once, and of itself."""
         tables = {id(table): table.nbytes for template in self.templates for table in template.tables}
-        return sum(tables.values()) + self.records.nbytes + self.tasks.nbytes
+        return sum(tables.values()) + self.words.nbytes
 
 
 def template_of(calls: Sequence[Call]) -> Template:
@@ -124,11 +140,11 @@ def template_of(calls: Sequence[Call]) -> Template:
     )
 
 
-def program_of(tasks: Iterable[Task]) -> Program:
+def program_of(tasks: Sequence[Task]) -> Program:
     """The program of some tasks."""
     places: dict[int, int] = {}
     templates: list[Template] = []
-    rows, end = [], 0
+    rows, end = [], OF_TASK * len(tasks)
     for template, shift in tasks:
         place = places.get(id(template))
         if place is None:
@@ -136,9 +152,9 @@ def program_of(tasks: Iterable[Task]) -> Program:
             end += template.records.size
             templates.append(template)
         rows.append((place, template.calls, *shift))
-    together = [template.records for template in templates] or [np.empty(0, np.int64)]
+    words = np.concatenate([np.array(rows, np.int64).reshape(-1), *(template.records for template in templates)])
     room = max((template.room_bytes for template in templates), default=0)
-    return Program(np.concatenate(together), np.array(rows, np.int64).reshape(-1, 4), tuple(templates), room)
+    return Program(words, address_of(words), len(tasks), tuple(templates), room)
 
 
 class Copying:
@@ -175,7 +191,7 @@ class Copying:
         # Tasks are made for a number of threads.
         if self._kept is not None and self._kept[0] == threads:
             program = self._kept[1]
-            self._carry_out([program], source, target, min(threads, len(program.tasks)))
+            self._carry_out([program], source, target, min(threads, program.tasks))
             return
         made: list[Task] | None = []
 
@@ -207,7 +223,7 @@ class Copying:
             nonlocal counter
             for program in programs:
                 counter = np.zeros(1, np.int64)
-                while counter[0] < len(program.tasks) and not stopped:
+                while counter[0] < program.tasks and not stopped:
                     yield program, counter
 
         def work(program: Program, taken: Table) -> None:
@@ -215,13 +231,12 @@ class Copying:
             is_caller = threading.get_ident() == caller
             most = self._until_look if is_caller else _ALL
             try:
-                first, second = blocks_of(self._block_bytes)
-                scratch, room = _memory(program.room_bytes)
+                room = _room(program.room_bytes, self._block_bytes)
             except MemoryError:
                 if is_caller:
                     raise
                 raise Leave from None
-            run_tasks(source, target, first, second, scratch, room, program.records, program.tasks, taken, most)
+            run_tasks(source, target, room, program.address, program.tasks, address_of(taken), most)
 
         def stop() -> None:
             nonlocal stopped
@@ -237,27 +252,26 @@ def at_once(program: Program, block_bytes: tuple[int, ...] = ()) -> Copy:
 
     def copy(source: Bytes, target: Bytes) -> None:
         # The program is held here, and with it all tables whose addresses are in its records.
-        calls, tasks, _, size = program
-        first, second = blocks_of(block_bytes) if block_bytes else _NO_BLOCKS
-        scratch, room = _own.memory
-        if room.size < size:
-            scratch, room = _memory(size)
-        run_tasks(source, target, first, second, scratch, room, calls, tasks, _UNCOUNTED, -1)
+        _, address, tasks, _, size = program
+        room_bytes, room = _own.room
+        if room_bytes < size or block_bytes:
+            room = _room(size, block_bytes)
+        run_tasks(source, target, room, address, tasks, _UNCOUNTED, tasks)
 
     return copy
 
 
-_NOTHING = np.empty(0, np.uint8)
-_NO_BLOCKS = [_NOTHING, _NOTHING]
-_UNCOUNTED = np.zeros(1, np.int64)
+#: In place of the address of a counter: all tasks are one thread's.
+_UNCOUNTED = 0
 
 
 class _Own(threading.local):
-    """A thread's own memory: the scratch of kernels and the room of `run_tasks`, and blocks."""
+    """A thread's own memory: the scratch of kernels, blocks, and the room of `run_tasks`, its bytes and its address."""
 
     def __init__(self) -> None:
-        self.memory = _NOTHING, _NOTHING
-        self.blocks = _NOTHING
+        self.scratch = self.blocks = np.empty(0, np.uint8)
+        self.words = np.empty(0, np.int64)
+        self.room = 0, 0
 
 
 _own = _Own()
@@ -265,24 +279,28 @@ _own = _Own()
 
 def scratch() -> Bytes:
     """This thread's scratch memory for kernels."""
-    return _memory(records.ROOM_BYTES)[0]
+    if not _own.scratch.size:
+        _own.scratch = empty_aligned(kernels.SCRATCH_BYTES)
+    return _own.scratch
 
 
-def _memory(size: int) -> tuple[Bytes, Bytes]:
-    """This thread's scratch memory, and at least so many bytes of room for `run_tasks`."""
-    memory = _own.memory
-    if memory[1].size < size:
-        scratch = memory[0] if memory[0].size else empty_aligned(kernels.SCRATCH_BYTES)
-        memory = _own.memory = scratch, empty_aligned(size)
-    return memory
+def _room(size: int, block_bytes: tuple[int, ...]) -> int:
+    """The address of this thread's room for `run_tasks`: at least so many bytes, in which stands where blocks lie."""
+    if _own.words.nbytes < size:
+        words = empty_aligned(size).view(np.int64)
+        words[SCRATCH_AT] = address_of(scratch())
+        _own.words, _own.room = words, (size, address_of(words))
+    for number, block in enumerate(blocks_of(block_bytes), BLOCK):
+        _own.words[OF_BUFFER * number : OF_BUFFER * (number + 1)] = address_of(block), block.size, 0
+    return _own.room[1]
 
 
 def blocks_of(sizes: tuple[int, ...]) -> list[Bytes]:
-    """This thread's memory for two blocks of a staged copy, of at least so many bytes each; empty ones behind."""
+    """This thread's memory for the blocks of a staged copy, of at least so many bytes each."""
     if not sizes:
-        return _NO_BLOCKS
+        return []
     # All take as much as limits say, so that it is made once.
     each = max(*sizes, limits.current.staging_bytes // len(sizes)) + LINE_BYTES - 1 & -LINE_BYTES
     if _own.blocks.size < each * len(sizes):
         _own.blocks = empty_aligned(each * len(sizes))
-    return [_own.blocks[k * each : (k + 1) * each] for k in range(len(sizes))] + _NO_BLOCKS[len(sizes) :]
+    return [_own.blocks[k * each : (k + 1) * each] for k in range(len(sizes))]
