@@ -10,6 +10,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parent / "_ext"))
 
 import inventories
+from sphinx.pycode import ModuleAnalyzer
 
 import strided
 
@@ -75,6 +76,17 @@ if GRAPHS.is_dir():
 html_sidebars = {"index": [], "start": []}  # the other pages list their neighbours
 
 
+def _comments_of_constants(app: object, what: str, name: str, thing: object, options: object, lines: list[str]) -> None:
+    """Say of a constant what stands above it in the module that defines it: its own docstring is that of its type."""
+    if what != "data":
+        return
+    constant = name.rpartition(".")[2]
+    for module in [module for module in sys.modules if module.startswith("strided.")]:
+        if getattr(sys.modules[module], constant, None) is thing:
+            comments = ModuleAnalyzer.for_module(module).find_attr_docs()
+            lines[:] = comments.get(("", constant), lines)
+
+
 def _title_examples(app: object, what: str, name: str, thing: object, options: object, lines: list[str]) -> None:
     """Give examples that follow a section without a title of their own one: napoleon takes them for a part of it."""
     first = next((k for k, line in enumerate(lines) if line.startswith(">>>")), None)
@@ -128,4 +140,5 @@ def setup(app: object) -> None:
     app.connect("build-finished", _take_graphs_along)  # type: ignore[attr-defined]
     app.connect("autodoc-process-docstring", _attributes_apart, priority=420)  # type: ignore[attr-defined]
     app.connect("autodoc-process-docstring", _whole_sentences, priority=410)  # type: ignore[attr-defined]
+    app.connect("autodoc-process-docstring", _comments_of_constants, priority=390)  # type: ignore[attr-defined]
     app.connect("autodoc-process-docstring", _title_examples, priority=400)  # type: ignore[attr-defined] # before napoleon

@@ -69,10 +69,10 @@ def open_array(
     StridedError
         No array is called NAME, or several could be meant.
     UnsupportedError
-        No shape for raw bytes, or that of a tuple; one for an array in a folder; a compressed array; a type that XLA
-        lacks.
+        No shape for raw bytes, or that of a tuple; a shape for an array in a ``.zarr`` folder; a compressed array; a
+        type that XLA lacks.
     DumpError
-        A damaged file, or none: a pipe, a device.
+        A damaged file; a pipe or a device in its place.
     ValueError
         Another `mode` or `bitorder`; "r+" with `mapped=False`; another mode than "r" for a URL, or `storage_options`
         without one.
@@ -166,10 +166,15 @@ def _stored(text: str, mode: str, mapped: bool) -> Any:
 
 
 def _is_named(text: str) -> bool:
-    """Whether a text is ``PATH:NAME``, of a path that is there. OSError as for `split_name`."""
+    """Whether a text is ``PATH:NAME``, of a path that is there, or a ``.zarr`` folder. OSError as for `split_name`."""
+    # Only needed for files that say themselves what they hold.
+    if os.path.isdir(text):
+        from strided.io.zarr_store import is_zarr
+
+        return is_zarr(text)
     if os.path.lexists(text):
         return False
-    from strided.io.containers import split_name  # only needed for files that say themselves what they hold
+    from strided.io.containers import split_name
 
     return split_name(text)[1] is not None
 

@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 import strided as sd
-from strided import cli
+from strided import cli, kernels
 from strided.memory.copies import verify
 from tests import copies_samples, paths
 
@@ -174,6 +174,22 @@ def test_every_public_function_has_an_example(module: ModuleType) -> None:
     functions = [thing for name in module.__all__ if inspect.isfunction(thing := getattr(module, name))]
     assert functions
     assert not [function.__name__ for function in functions if ">>>" not in (function.__doc__ or "")]
+
+
+@pytest.mark.parametrize("module", [sd, sd.inspect, sd.testing, sd.tpu], ids=lambda module: module.__name__)
+def test_every_public_name_has_a_page(module: ModuleType) -> None:
+    pages = [page.read_text(encoding="utf-8") for page in PAGES if page.stem.startswith("api_")]
+    listed = {path.rpartition(".")[2] for text in pages for path in re.findall(r"^   ([\w.]+)$", text, re.MULTILINE)}
+    listed |= set(sd.errors.__all__)  # all on the page of their module
+    public = {name for name in module.__all__ if not inspect.ismodule(getattr(module, name))}
+    assert not public - listed
+
+
+def test_pages_say_how_much_scratch_memory_kernels_take() -> None:
+    docs = ROOT / "docs"
+    said = re.findall(r"(\d+) KB for each thread", (docs / "speed.md").read_text(encoding="utf-8"))
+    said += re.findall(r"`kernels\.SCRATCH_BYTES` \| (\d+) KB", (docs / "maintainers.md").read_text(encoding="utf-8"))
+    assert said == [str(kernels.SCRATCH_BYTES >> 10)] * 2
 
 
 def test_constants_that_pages_name_are_in_the_modules_they_name() -> None:

@@ -28,11 +28,8 @@ from strided.io.write_values import write_array
 from strided.layout import Layout
 from strided.layout.element_types import element_type as element_type_named
 from strided.layout.element_types import element_types_meant, is_builtin
-from strided.layout.layout import descending
 from strided.layout.parser import layout_of
 
-#: Endings of files that hold raw bytes.
-_RAW_ENDINGS = ("", ".bin", ".raw", ".dat")
 #: A name inside a file that holds several arrays.
 _NAMED = re.compile(r"(.+\.(?:npz|safetensors|zarr)):(.+)", re.IGNORECASE | re.DOTALL)
 
@@ -101,7 +98,7 @@ class ArrayOutput:
         return convert_file.write_arrays(
             arrays,
             self.path,
-            self.layout_of(next(iter(arrays.values()))),
+            self.layout,
             element_type=self.element_type,
             overwrite=self.overwrite,
             grouped=self.name is not None,
@@ -120,11 +117,9 @@ class ArrayOutput:
                     f"--dtype: NumPy cannot cast {dtype} to {wanted}; convert to another type first, such as f32"
                 )
 
-    def layout_of(self, array: Any) -> Layout | None:
+    def layout_of(self, array: Any) -> str | Layout | None:
         """The layout in which the array is written; None for the values in a format of its own."""
-        if self.layout is None and ending_of(self.path) not in (".npy", *convert_file.CONTAINERS):
-            return Layout(descending(len(array.shape)))
-        return self.layout
+        return convert_file.layout_in(self.path, self.layout, len(array.shape))
 
     def _written(self, arrays: Mapping[str, Any]) -> str:
         """What was written, and how to read it if NumPy alone cannot."""
@@ -156,7 +151,7 @@ def _check_path(sources: Sequence[str], out: str, to: str | None, overwrite: boo
         raise click.UsageError(
             f"{ending_of(out)} files are row-major: leave --to out, or choose another name for raw bytes"
         )
-    known = (".npy", *convert_file.CONTAINERS, *_RAW_ENDINGS)
+    known = (".npy", *convert_file.CONTAINERS, *convert_file.RAW_ENDINGS)
     if to is None and ending_of(out) not in known:
         convert_file.refuse_name(out, to)
         file, _, name = out.rpartition(":")
@@ -195,7 +190,7 @@ def _element_type(text: str) -> str:
 
 
 def _write_to_standard_output(
-    array: Any, layout: Layout | None, element_type: str | None, advance: Callable[[int], object]
+    array: Any, layout: str | Layout | None, element_type: str | None, advance: Callable[[int], object]
 ) -> None:
     """Write to a nameless file first, because blocks are not written in order."""
     with scratch_file() as file:

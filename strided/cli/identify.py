@@ -64,8 +64,8 @@ def identify(
 ) -> None:
     """Find the layout of raw bytes.
 
-    Only a sample of the file is read, or with --like as much as it takes to be certain. Of an array that has a shape of
-    its own, this is the claim, unless SHAPE says something else.
+    Only a sample of the file is read, or with --like as much as it takes to be certain. A shape that FILE says itself
+    is the claim, unless SHAPE says something else.
     """
     shaped([file] if shape is None else [file, shape])  # in this order
     if like_index is not None and like is None:

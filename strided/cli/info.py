@@ -43,7 +43,7 @@ _IN_JSON = ("--ranges", "--at", "--byte")
     help="Write the picture of the layout to an SVG file; - is standard output.",
 )
 @force
-@click.option("--plan", nargs=2, metavar="A B", help="Show how a buffer of shape A is converted to layout B.")
+@click.option("--plan", nargs=2, metavar="A B", help="Show how a buffer of shape A is converted to layout B; no SHAPE.")
 @click.option("--ranges", metavar="INDEX", help="List the bytes that a window takes, as in --ranges '9, 200:204'.")
 @click.option("--gap", type=ByteNumber(0), default=0, metavar="N", help="Join ranges at most N bytes apart.")
 def info(

@@ -33,7 +33,7 @@ _MOST_SUMMARISED = 1 << 36
 @click.argument("operands", nargs=-1, required=True, metavar="FILE [SHAPE] [INDEX]", shell_complete=file_names)
 @click.option("--hex", "as_hex", is_flag=True, help="Print the elements' bits in hexadecimal.")
 @click.option("--csv", "as_csv", is_flag=True, help="Print all values, a line for each row.")
-@click.option("--json", "as_json", is_flag=True, help="Print all values as JSON; with --stats or --histogram that.")
+@click.option("--json", "as_json", is_flag=True, help="Print all values as JSON; with --stats or --histogram, these.")
 @click.option("--stats", is_flag=True, help="Print the summary alone.")
 @click.option("--histogram", is_flag=True, help="Print how often which values occur.")
 @with_reading

@@ -86,6 +86,11 @@ def from_array(array: LayoutArray, chunks: Any = None, **options: Any) -> da.Arr
     -------
     dask.array.Array
         Its chunks are views of `array`.
+
+    Raises
+    ------
+    TypeError
+        Not a `LayoutArray`.
     """
     if not isinstance(array, LayoutArray):
         raise TypeError(f"array must be a LayoutArray, not {type(array).__name__}")

@@ -23,12 +23,16 @@ from strided.io.write_values import write_array, write_rows
 from strided.io.zarr_writer import refuse_folder, refuse_within, write_zarr
 from strided.layout import AnyShape, Layout, Shape
 from strided.layout.element_types import ELEMENT_TYPES, element_type_of_dtype
+from strided.layout.layout import descending
 from strided.layout.parser import array_shape, layout_of
 from strided.runtime.aliases import Progress
 from strided.runtime.argument_checks import check_progress, path_text, whole
 
 #: Endings of files that hold several arrays by name.
 CONTAINERS = (".npz", ".safetensors", ".zarr")
+
+#: Endings of files that hold the raw bytes of one array.
+RAW_ENDINGS = ("", ".bin", ".raw", ".dat")
 
 #: Endings of formats that are not written here: raw bytes with such a name would mislead.
 FOREIGN_ENDINGS = frozenset(
@@ -146,9 +150,9 @@ def convert_file(
     shape : str, Shape or None
         None for files that have their own.
     target : path
-        Its ending says the format: ``.npz``, ``.safetensors``, ``.zarr`` (a folder, of zarr's version 3); else raw
-        bytes with a layout, ``.npy`` without. An array in a container is called as in its source, or as the source file
-        without its ending.
+        Its ending says the format: ``.npy``, ``.npz``, ``.safetensors``, ``.zarr`` (a folder, of zarr's version 3); raw
+        bytes for ``.bin``, ``.raw``, ``.dat`` and none; for any other raw bytes with a layout, ``.npy`` without. An
+        array in a container is called as in its source, or as the source file without its ending.
     offset, bitorder
         As for `strided.open`.
     layout : str or Layout, optional
@@ -238,6 +242,15 @@ def refuse_name(target: str | os.PathLike[str], layout: object) -> None:
         )
 
 
+def layout_in(target: str | os.PathLike[str], layout: str | Layout | None, rank: int) -> str | Layout | None:
+    """The layout in which a file holds an array, by its name; None for the values in a format of its own.
+
+    >>> str(layout_in("x.bin", None, 2)), layout_in("x.npy", None, 2)
+    ('{1,0}', None)
+    """
+    return Layout(descending(rank)) if layout is None and ending_of(target) in RAW_ENDINGS else layout
+
+
 def write_arrays(
     arrays: Mapping[str, Any],
     target: str | os.PathLike[str],
@@ -253,6 +266,7 @@ def write_arrays(
     Only containers take several arrays. `element_type` casts values, as ``astype`` does. A ``.zarr`` folder of one
     array is that array, or if it is `grouped` a group that holds it by name.
     """
+    layout = layout_in(target, layout, len(next(iter(arrays.values())).shape))
     shapes = result_shapes(arrays, layout, element_type)
     if ending_of(target) == ".zarr":
         with replaced_folder(target, overwrite=overwrite) as folder:

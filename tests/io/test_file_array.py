@@ -104,6 +104,15 @@ def test_conversions_write_what_encoding_does(text: str, tmp_path: Path) -> None
         assert size == len(wanted) == shape.buffer_byte_size
 
 
+@pytest.mark.parametrize("name", ["x.bin", "x.RAW", "x.dat", "x"])
+def test_files_named_so_hold_raw_bytes(tmp_path: Path, name: str) -> None:
+    """As `strided convert` writes them."""
+    values = np.arange(15, dtype=np.float32).reshape(3, 5)
+    sd.save_npy(tmp_path / "in.npy", values)
+    assert sd.convert_file(tmp_path / "in.npy", None, tmp_path / name) == values.nbytes
+    assert (tmp_path / name).read_bytes() == values.tobytes()
+
+
 @pytest.mark.parametrize("text", thinned(TEXTS, 5))
 @pytest.mark.usefixtures("small")
 @pytest.mark.slow
