@@ -137,12 +137,12 @@ class AddressMap:
     upper_bound: int = 0
 
     def __hash__(self) -> int:
-        # Plans are looked up by their maps at every conversion, and a map is deep.
-        found: int | None = self.__dict__.get("_hash")
-        if found is None:
-            found = hash((self.shape, self.base, self.axes, self.irregular, self.upper_bound))
-            self.__dict__["_hash"] = found
-        return found
+        return self._hash
+
+    @lazy
+    def _hash(self) -> int:
+        # Kept, because plans are looked up by their maps at every conversion, and a map is deep.
+        return hash((self.shape, self.base, self.axes, self.irregular, self.upper_bound))
 
     def __reduce__(self) -> tuple[object, ...]:
         return AddressMap, (self.shape, self.base, self.axes, self.irregular, self.upper_bound)

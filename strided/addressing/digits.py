@@ -131,6 +131,20 @@ def offsets_along(terms: Iterable[Term], at: Offsets) -> Offsets:
     return sum((np.asarray(term.offset_at(at)) for term in terms), np.zeros(at.shape, np.int64))
 
 
+def append_joined(digits: list[Digit], digit: Digit) -> None:
+    """Append a digit; one that goes on where the last one ends only makes that larger.
+
+    >>> digits = [Digit(1, 4, 1)]
+    >>> append_joined(digits, Digit(4, 2, 4))
+    >>> digits
+    [Digit(weight=1, size=8, stride=1)]
+    """
+    if digits and digit.stride == digits[-1].stride * digits[-1].size:
+        digits[-1] = digits[-1]._replace(size=digits[-1].size * digit.size)
+    else:
+        digits.append(digit)
+
+
 def regrouped(
     shape: Sequence[int], axes: Sequence[tuple[Term, ...]], sizes: Sequence[int]
 ) -> tuple[int, tuple[tuple[Term, ...], ...]] | None:
@@ -197,12 +211,9 @@ def _joined(axes: list[tuple[int, tuple[Term, ...]]]) -> tuple[int, list[Digit]]
         below = math.prod(d.size for d in own[:-1])
         if position and n % below:
             return None
+        # Digits that count on from each other become one, so that a cut tears nothing that is whole.
         for digit in (*own[:-1], own[-1]._replace(size=-(-n // below))):
-            # Digits that count on from each other become one, so that a cut tears nothing that is whole.
-            if digits and digit.stride == digits[-1].stride * digits[-1].size:
-                digits[-1] = digits[-1]._replace(size=digits[-1].size * digit.size)
-            else:
-                digits.append(digit)
+            append_joined(digits, digit)
     return base, digits
 
 

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from strided.addressing.address_map import AddressMap, IrregularTerm
-from strided.addressing.digits import Digit, Term
+from strided.addressing.digits import Digit, Term, append_joined
 from strided.addressing.index_expr import IndexExpr, dimensions_of
 from strided.addressing.physical_dimension import DimensionDigit, widened
 from strided.errors import LayoutError
@@ -99,13 +99,8 @@ class Expansion:
 
     @lazy
     def allocated_elements(self) -> int:
-        """Elements that XLA allocates. Less than `address_elements` if a later tile pads again."""
+        """Elements that XLA allocates: `address_elements`, or fewer if a later tile pads again."""
         return -(-self.tile_elements // self.alignment) * self.alignment
-
-    @lazy
-    def buffer_elements(self) -> int:
-        """Slots of a buffer that has all that is allocated, and all that has an address."""
-        return max(self.allocated_elements, self.address_elements)
 
     @lazy
     def address_map(self) -> AddressMap:
@@ -174,7 +169,7 @@ class Expansion:
         digits: list[list[Digit]] = [[] for _ in range(rank)]
         sizes, true = [1] * rank, list(self.dimensions)
         for bound, parts, stride in zip(self.bounds, self.parts, self.strides, strict=True):
-            if not parts and parts is not None:
+            if parts == ():
                 # No coordinate ever moves along this dimension: all of it but its start is padding.
                 digits.append([Digit(1, bound, stride)])
                 sizes.append(bound)
@@ -261,10 +256,7 @@ def _merged(digits: list[Digit], size: int) -> tuple[Digit, ...]:
     for digit in sorted(digits):
         if weight < digit.weight:
             merged.append(Digit(weight, digit.weight // weight, 0))
-        if merged and digit.stride == merged[-1].stride * merged[-1].size:
-            merged[-1] = merged[-1]._replace(size=merged[-1].size * digit.size)
-        else:
-            merged.append(digit)
+        append_joined(merged, digit)
         weight = digit.weight * digit.size
     if weight < size:
         merged.append(Digit(weight, -(-size // weight), 0))

@@ -38,7 +38,7 @@ def layout_data(shape: Shape, bitorder: str = "little") -> dict[str, Any]:
         "is_big_endian_packed": bitorder == "big",
         "prefix_bytes": prefix,
         "byte_size": shape.buffer_byte_size - prefix,
-        "slots": expansion.buffer_elements,
+        "slots": expansion.address_elements,
         "grid_elements": expansion.grid_elements,
         "padding_share": known.padding_share,
         "padded_dimensions": [max(n, m) for n, m in zip(known.padded_dimensions, shape.dimensions, strict=True)],

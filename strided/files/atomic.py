@@ -109,7 +109,7 @@ def replaced(path: str | os.PathLike[str], *, overwrite: bool = True) -> Iterato
     if os.path.basename(os.fsdecode(path)) in ("", os.curdir, os.pardir):  # "new/" and "new/." are no files
         raise IsADirectoryError(errno.EISDIR, "a folder, where a file is expected", os.fspath(path))
     if there is not None and not overwrite:
-        refuse_existing(path)
+        raise path_taken(path)
     folder, name = os.path.split(target)
     sweep(folder)
     temporary = os.path.join(folder, _temporary_name(name))
@@ -264,8 +264,7 @@ def _make_folder(temporary: str, locks: contextlib.ExitStack) -> None:
         if sys.platform == "win32":
             return
         with contextlib.suppress(FileNotFoundError):  # removed as left behind, as above
-            descriptor = os.open(temporary, os.O_RDONLY | os.O_DIRECTORY)
-            locks.callback(os.close, descriptor)
+            descriptor = locks.enter_context(_opened(temporary, os.O_DIRECTORY))
             _lock(descriptor)
             if _is_at(descriptor, temporary):
                 return
@@ -306,11 +305,18 @@ def _publish(file: BinaryIO, temporary: str, target: str, *, overwrite: bool) ->
 def _link(file: BinaryIO, name: str) -> None:
     """Give a nameless file a name."""
     # Only with a folder does Python follow the symbolic link that the source is.
-    folder = os.open(os.path.dirname(name), os.O_RDONLY | os.O_DIRECTORY)
-    try:
+    with _opened(os.path.dirname(name), os.O_DIRECTORY) as folder:
         os.link(f"{_OWN_FILES}/{file.fileno()}", os.path.basename(name), dst_dir_fd=folder, follow_symlinks=True)
+
+
+@contextlib.contextmanager
+def _opened(path: str, flags: int) -> Iterator[int]:
+    """The descriptor of a file or folder, opened to read within the block, with flags besides."""
+    descriptor = os.open(path, os.O_RDONLY | flags)
+    try:
+        yield descriptor
     finally:
-        os.close(folder)
+        os.close(descriptor)
 
 
 def _is_at(descriptor: int, path: str) -> bool:
@@ -339,12 +345,8 @@ def _sync_folder(folder: str) -> None:
     """Write the names in a folder to disk, if the system can."""
     if sys.platform == "win32":
         return
-    with contextlib.suppress(OSError):
-        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+    with contextlib.suppress(OSError), _opened(folder, os.O_DIRECTORY) as descriptor:
+        os.fsync(descriptor)
 
 
 def _sync_all(folder: str) -> None:
@@ -389,16 +391,12 @@ def _remove_abandoned(path: str) -> None:
     """Remove a file or folder of ours whose lock nobody holds: its writer is dead."""
     if sys.platform == "win32":
         return
-    with contextlib.suppress(OSError):
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-        try:
-            status = os.fstat(descriptor)
-            if status.st_uid == os.geteuid():
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                if os.path.samestat(status, os.lstat(path)):
-                    (shutil.rmtree if stat.S_ISDIR(status.st_mode) else os.unlink)(path)
-        finally:
-            os.close(descriptor)
+    with contextlib.suppress(OSError), _opened(path, os.O_NOFOLLOW | os.O_NONBLOCK) as descriptor:
+        status = os.fstat(descriptor)
+        if status.st_uid == os.geteuid():
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if os.path.samestat(status, os.lstat(path)):
+                (shutil.rmtree if stat.S_ISDIR(status.st_mode) else os.unlink)(path)
 
 
 def _lock(descriptor: int) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TypeAlias
 
 from strided.files import gzipped, zstd
-from strided.files.magic import GZIP_MAGIC, ZSTD_MAGIC, ZSTD_SKIPPED_MAGICS
+from strided.files.magic import GZIP_MAGIC, ZSTD_MAGICS
 from strided.files.streams import Readable
 
 #: Gives the expanded data of a file in pieces; takes the file, its name in errors, and the bytes of a piece.
@@ -14,7 +14,7 @@ Expander: TypeAlias = Callable[[Readable, str | None, int | None], Iterator[byte
 
 _EXPANDERS: Mapping[bytes, Expander] = {
     GZIP_MAGIC: gzipped.expanded,
-    **dict.fromkeys((ZSTD_MAGIC, *ZSTD_SKIPPED_MAGICS), zstd.expanded),
+    **dict.fromkeys(ZSTD_MAGICS, zstd.expanded),
 }
 #: First bytes that tell whether data are compressed.
 MAGIC_BYTES = max(map(len, _EXPANDERS))

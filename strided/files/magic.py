@@ -10,9 +10,9 @@ HEAD_BYTES = 16
 NPY_MAGIC = b"\x93NUMPY"
 #: The third byte means deflate, the only method ever defined.
 GZIP_MAGIC = b"\x1f\x8b\x08"
-ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 #: Of frames that hold no data: Zstandard data may begin with some, as what pzstd writes does.
 ZSTD_SKIPPED_MAGICS = tuple(bytes((first,)) + b"\x2a\x4d\x18" for first in range(0x50, 0x60))
+ZSTD_MAGICS = (b"\x28\xb5\x2f\xfd", *ZSTD_SKIPPED_MAGICS)
 ZIP_MAGIC = b"PK\x03\x04"
 #: A zip archive of nothing.
 EMPTY_ZIP_MAGIC = b"PK\x05\x06"
@@ -29,7 +29,7 @@ _EXPANDED = "`strided show` and strided.convert_file expand it as they read; for
 _MAGICS = {
     NPY_MAGIC: Format("a .npy file", "strided.open and `strided show` read it without a shape"),
     GZIP_MAGIC: Format("gzip data", _EXPANDED),
-    **dict.fromkeys((ZSTD_MAGIC, *ZSTD_SKIPPED_MAGICS), Format("Zstandard data", _EXPANDED)),
+    **dict.fromkeys(ZSTD_MAGICS, Format("Zstandard data", _EXPANDED)),
     ZIP_MAGIC: Format(
         "a zip archive",
         "strided.open('FILE:NAME') reads an array of an .npz file; from a pipe or gzip data, or if it is no .npz, "

@@ -125,17 +125,22 @@ def map_file(path: str | os.PathLike[str], mode: str, offset: int, length: int |
     return MappedFile(name, mode, offset, length, content, mapping, inode)
 
 
-def mapping_behind(memory: Bytes) -> MappedFile | None:
-    """The file mapping that `memory` is part of, counted from its start; None for other memory."""
+def mmap_behind(memory: Bytes) -> mmap.mmap | None:
+    """The `mmap` that `memory` is part of; None for other memory."""
     owner: Any = memory.base
     while isinstance(owner, np.ndarray):
         owner = owner.base
     if isinstance(owner, memoryview):
         owner = owner.obj
-    if not isinstance(owner, mmap.mmap):
+    return owner if isinstance(owner, mmap.mmap) else None
+
+
+def mapping_behind(memory: Bytes) -> MappedFile | None:
+    """The file mapping that `memory` is part of, counted from its start; None for other memory."""
+    if (mapping := mmap_behind(memory)) is None:
         return None
     try:
-        owner.size()
+        mapping.size()
     except (OSError, ValueError):  # not a file
         return None
-    return MappedFile("", "r", 0, len(owner), memory, owner, (0, 0))
+    return MappedFile("", "r", 0, len(mapping), memory, mapping, (0, 0))

@@ -32,7 +32,15 @@ class LayoutArrayType(types.Type):
     def __init__(self, dtype: Any, ndim: int, aligned: bool) -> None:
         self.dtype, self.ndim = dtype, ndim
         self.elements = types.Array(dtype, 1, "C", readonly=True, aligned=aligned)
-        self.index = types.UniTuple(types.intp, ndim)
+        index = types.UniTuple(types.intp, ndim)
+        #: What `parts_of` gives, each with its name.
+        self.parts = (
+            ("elements", self.elements),
+            ("rows", _ROWS),
+            ("ends", index),
+            ("shape", index),
+            ("base", types.int64),
+        )
         super().__init__(f"LayoutArray({dtype}, {ndim}d{'' if aligned else ', unaligned'})")
 
 
@@ -56,14 +64,7 @@ def _typeof(a: LayoutArray, context: Any) -> LayoutArrayType:
 @extending.register_model(LayoutArrayType)
 class _Model(extending.models.StructModel):
     def __init__(self, manager: Any, kind: LayoutArrayType) -> None:
-        members = [
-            ("elements", kind.elements),
-            ("rows", _ROWS),
-            ("ends", kind.index),
-            ("shape", kind.index),
-            ("base", types.int64),
-        ]
-        super().__init__(manager, kind, members)
+        super().__init__(manager, kind, kind.parts)
 
 
 extending.make_attribute_wrapper(LayoutArrayType, "shape", "shape")
@@ -72,23 +73,20 @@ extending.make_attribute_wrapper(LayoutArrayType, "shape", "shape")
 def parts_of(a: LayoutArray) -> tuple[Array, Array, tuple[int, ...], tuple[int, ...], int]:
     """What compiled functions need: elements, the table of carries, where each axis ends in it, shape and base."""
     a.region  # noqa: B018 # raises where the file behind it was truncated
-    map_ = a.address_map
+    base, axes = a.address_map.slopes
     rows, ends = [], []
-    for terms in map_.axes:
-        for start, step, digits in terms:
-            before = 0
-            for digit in digits:
-                shift = (digit.weight & -digit.weight).bit_length() - 1
-                rows.append((start, step, shift, digit.weight >> shift, digit.stride - before))
-                before = digit.size * digit.stride
+    for _, slope, carries in axes:
+        for start, step, weight, factor in ((0, 1, 1, slope), *carries):
+            shift = (weight & -weight).bit_length() - 1
+            rows.append((start, step, shift, weight >> shift, factor))
         ends.append(len(rows))
     table = np.array(rows, np.int64).reshape(-1, 5)
-    return a._memory.elements, table, tuple(ends), map_.shape, map_.base
+    return a._memory.elements, table, tuple(ends), a.shape, base
 
 
 @extending.unbox(LayoutArrayType)
 def _unbox(kind: LayoutArrayType, a: Any, c: Any) -> extending.NativeValue:
-    native = types.Tuple((kind.elements, _ROWS, kind.index, kind.index, types.int64))
+    native = types.Tuple([of for _, of in kind.parts])
     module = c.pyapi.import_module(c.context.insert_const_string(c.builder.module, __name__))
     function = c.pyapi.object_getattr_string(module, "parts_of")
     parts = c.pyapi.call_function_objargs(function, (a,))
@@ -98,7 +96,7 @@ def _unbox(kind: LayoutArrayType, a: Any, c: Any) -> extending.NativeValue:
     failed = cgutils.alloca_once_value(c.builder, cgutils.true_bit)
     with c.builder.if_then(cgutils.is_not_null(c.builder, parts)):
         found = c.unbox(native, parts)
-        for place, name in enumerate(("elements", "rows", "ends", "shape", "base")):
+        for place, (name, _) in enumerate(kind.parts):
             setattr(made, name, c.builder.extract_value(found.value, place))
         c.builder.store(found.is_error, failed)
         c.pyapi.decref(parts)

@@ -11,7 +11,6 @@ from strided.addressing.tiling import COMBINE
 from strided.layout.validation import (
     INT64_MAX,
     FieldError,
-    beyond_int64,
     bound_missed,
     integer,
     integers,
@@ -176,7 +175,7 @@ class Layout:
             )
         for tile in self.tiles:
             if not tile or any((t < 1 and t != COMBINE) or t > INT64_MAX for t in tile):
-                wanted = f"sizes of 1 or more (or '*'){beyond_int64(tile)}"
+                wanted = "sizes of 1 or more (or '*')" + " that fit 64 bits" * any(t > INT64_MAX for t in tile)
                 raise FieldError("tiles", f"a tile needs {wanted}, not ({shortened(tile)})")
         for name, (least, words) in _NUMBERS.items():
             if not least <= (number := getattr(self, name)) <= INT64_MAX:

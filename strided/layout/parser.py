@@ -64,6 +64,8 @@ def parse(text: str, *, strict: bool = False) -> AnyShape | Layout:
     ------
     NotationError
         Any other text; shows the place and what was expected.
+    TypeError
+        Not text.
 
     Examples
     --------
@@ -99,6 +101,8 @@ def parse_shape(text: str, *, strict: bool = False) -> Shape:
     ------
     NotationError
         Any other text, also tuples, buffers and layouts alone.
+    TypeError
+        Not text.
 
     >>> parse_shape("bf16[3,5]{1,0:T(8,128)(2,1)}").byte_size
     2048
@@ -120,6 +124,8 @@ def parse_layout(text: str, *, strict: bool = False) -> Layout:
     ------
     NotationError
         Any other text, also shapes.
+    TypeError
+        Not text.
 
     >>> parse_layout("{0,1:T(8,128)}").minor_to_major
     (0, 1)
@@ -153,7 +159,8 @@ def _read(text: str) -> tuple[AnyShape | Layout, tuple[str, int] | None]:
     lexer = Lexer(text)
     found: AnyShape | Layout
     if lexer.token == "{":
-        found = _built(lexer, {"": lexer.start}, lambda: Layout(**layout_fields(lexer, {})))
+        places = {"": lexer.start}
+        found = _built(lexer, places, lambda: Layout(**layout_fields(lexer, places)))
     else:
         found = _shape(lexer)
     if lexer.token:
@@ -306,7 +313,10 @@ def _size(lexer: Lexer) -> tuple[int, bool]:
 
 
 def any_shape(shape: str | AnyShape) -> AnyShape:
-    """A shape from text or a value; LayoutError for a layout alone, TypeError for anything else."""
+    """A shape from text or a value.
+
+    NotationError for text that is no shape, LayoutError for a layout alone, TypeError for anything else.
+    """
     found = parse(shape) if isinstance(shape, str) else shape
     if isinstance(found, Layout):
         raise LayoutError(f"{found} is a layout alone; write the shape with it, as in 'f32[3,5]{found}'")
@@ -318,7 +328,7 @@ def any_shape(shape: str | AnyShape) -> AnyShape:
 def array_shape(shape: str | AnyShape) -> Shape:
     """The shape of one array that NumPy can have, from text or a value.
 
-    NotationError for text that is no shape; UnsupportedError for a shape that is not one array's, or has more or larger
+    Errors as for `any_shape`; besides, UnsupportedError for a shape that is not one array's, or has more or larger
     dimensions than NumPy allows.
     """
     found = single_shape(shape)

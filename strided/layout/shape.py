@@ -197,7 +197,7 @@ class Shape(Addressing):
 
     @property
     def size(self) -> int:
-        """Logical elements; dynamic dimensions count with their bounds."""
+        """Logical elements; dynamic dimensions count with their bounds. LayoutError if one is of unknown size."""
         if self.layout is None:
             return 0
         return math.prod(self._known_dimensions)
@@ -230,7 +230,7 @@ class Shape(Addressing):
         """Bytes that XLA allocates, padding included (``ShapeUtil::ByteSizeOf``).
 
         XLA counts the first tile alone; if a later one pads again, addresses reach further (`address_byte_size`). A
-        split layout counts with its largest piece.
+        split layout counts with its largest piece. LayoutError for a dimension of unknown size.
         """
         if self.layout is None:
             return 0
@@ -266,14 +266,14 @@ class Shape(Addressing):
 
     @lazy
     def buffer_byte_size(self) -> int:
-        """Bytes of a buffer: the metadata prefix, and all that is allocated or that addresses reach.
+        """Bytes of a buffer: the metadata prefix, and all that addresses reach.
 
         >>> from strided import parse_shape
         >>> parse_shape("f32[3,5]{1,0:M(16)}").buffer_byte_size
         76
         """
         prefix = 0 if self.layout is None else self.layout.dynamic_shape_metadata_prefix_bytes
-        return prefix + max(self.byte_size, self.address_byte_size)
+        return prefix + self.address_byte_size
 
     @property
     def slots(self) -> int:

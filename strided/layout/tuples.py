@@ -15,7 +15,7 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, repr=False)
 class BufferShape:
-    """``b(...)``: a buffer that holds one array.
+    """``b(...)``: a buffer that holds one array. LayoutError for anything but the shape of an array.
 
     >>> str(BufferShape(Shape("f32", (3,))))
     'b(f32[3]{0})'
@@ -61,6 +61,11 @@ class TupleShape:
     Parameters
     ----------
     elements : iterable of Shape, BufferShape or TupleShape
+
+    Raises
+    ------
+    TypeError
+        Anything else, or elements that are no shapes.
 
     Examples
     --------

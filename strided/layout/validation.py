@@ -53,15 +53,6 @@ def bound_missed(least: int, value: int) -> str:
     return f"{'at most 2^63 - 1' if value > INT64_MAX else f'{least} or more'}, not {value}"
 
 
-def beyond_int64(values: Sequence[int]) -> str:
-    """What to say of values of which one is too large: that, or nothing.
-
-    >>> beyond_int64([2**63]), beyond_int64([-1])
-    (' that fit 64 bits', '')
-    """
-    return " that fit 64 bits" if any(value > INT64_MAX for value in values) else ""
-
-
 def check_order(minor_to_major: Sequence[int], rank: int) -> None:
     """Raise FieldError unless an order has a number for each of the dimensions."""
     if len(minor_to_major) != rank:

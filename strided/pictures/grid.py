@@ -87,7 +87,7 @@ def grid(shape: Shape, max_rows: int, max_columns: int) -> Grid:
         for axis, cells, form in ((rows, inside[0], (-1, 1)), (columns, inside[1], (1, -1))):
             if axis.dimension is not None:
                 index[axis.dimension] = np.array([axis.places[k] for k in cells]).reshape(form)
-        offsets[np.ix_(*inside)] = shape.offset_of(tuple(index)) if shape.rank else 0
+        offsets[np.ix_(*inside)] = shape.offset_of(index)
     return Grid(rows, columns, offsets, tuple(d for d in range(shape.rank) if d not in shown))
 
 

@@ -10,7 +10,6 @@ from typing import SupportsIndex
 
 from strided.layout import AnyShape, Shape
 from strided.layout.parser import any_shape, array_shape
-from strided.layout.sizes import sizes
 from strided.pictures.grid import ELISION, GAP, Grid, grid, has_cells
 from strided.runtime.argument_checks import whole
 from strided.wording import wrapped
@@ -73,14 +72,12 @@ def captioned_picture(shape: AnyShape | str, *, width: SupportsIndex = 80, max_r
     shape = any_shape(shape)
     if not has_cells(shape):
         return ""
-    cells = grid(shape, 3, 3)
-    caption = "offsets of the elements"
-    if (cells.offsets < 0).any() or sizes(shape).padding_bytes:
-        caption += f", {PADDING} is padding"
+    cells, drawn = grid(shape, 3, 3), picture(shape, width=width, max_rows=max_rows)
+    caption = "offsets of the elements" + f", {PADDING} is padding" * (PADDING in drawn)
     if cells.fixed:
         fixed = ", ".join(map(str, cells.fixed))
         caption += f"; rows are dimension {cells.rows.dimension}, columns {cells.columns.dimension}; at 0 in {fixed}"
-    return "\n".join([*wrapped(caption, whole(width, "width"), ""), picture(shape, width=width, max_rows=max_rows)])
+    return "\n".join([*wrapped(caption, whole(width, "width"), ""), drawn])
 
 
 def _text(cells: Grid) -> list[str]:

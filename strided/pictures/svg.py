@@ -50,7 +50,7 @@ def svg(
     if memory < 0:
         raise ValueError(f"memory is a number of slots from 0, not {memory}")
     cells = grid(shape, max_rows, max_columns)
-    shown = min(shape.expansion.buffer_elements, memory) if memory and shape.byte_size else 0
+    shown = min(shape.slots, memory) if memory else 0  # a shape of unknown size has no slots to count
     left = _left_of(cells, shown)
     drawn, width, height = _array(cells, left)
     if shown:
@@ -92,7 +92,6 @@ def _array(cells: Grid, left: int) -> tuple[list[str], int, int]:
 
 def _memory(shape: Shape, cells: Grid, shown: int, left: int, top: int) -> tuple[list[str], int, int]:
     """The first slots of the buffer as SVG, their width, and where they end below."""
-    slots = shape.expansion.buffer_elements
     found = [shape.index_at(k) for k in range(shown)]
     labels = ["" if index is None else ",".join(map(str, index)) or "()" for index in found]
     wide = max(32, 10 + 8 * max(map(len, labels)))
@@ -112,7 +111,7 @@ def _memory(shape: Shape, cells: Grid, shown: int, left: int, top: int) -> tuple
         drawn += [box(x, y, wide, _CELL_HEIGHT, _colour(cells, row, place)), text(x + wide / 2, y + 16, label)]
     lines = -(-shown // columns)
     right = left + min(shown, columns) * wide
-    if slots > shown:
+    if shape.slots > shown:
         drawn.append(text(right + 12, top + (lines - 1) * _CELL_HEIGHT + 16, ELISION, 0.6))
         right += 24
     right = max(right, left + 8 * len(_CAPTION))

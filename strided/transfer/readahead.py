@@ -11,11 +11,12 @@ import mmap
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from strided.addressing.address_map import AddressMap
+from strided.files.mapping import mmap_behind
 from strided.planning.plan import Storage, span_of
 from strided.planning.runs import merged, runs_of, table_of
 from strided.runtime import limits
@@ -34,16 +35,10 @@ class Mapping(NamedTuple):
 
 def mapping_of(buffer: Bytes) -> Mapping | None:
     """The file mapping that a buffer lies in, or None for other memory and for buffers too small to matter."""
-    if buffer.size <= limits.current.advised_bytes or buffer.base is None or not hasattr(mmap.mmap, "madvise"):
+    if buffer.size <= limits.current.advised_bytes or not hasattr(mmap.mmap, "madvise"):
         return None
-    owner: Any = buffer.base
-    outermost = buffer
-    while isinstance(owner, np.ndarray):
-        outermost, owner = owner, owner.base
-    file = owner.obj if isinstance(owner, memoryview) else owner
-    if not isinstance(file, mmap.mmap) or outermost.nbytes != len(file):
-        return None
-    return Mapping(file, address_of(buffer) - address_of(outermost))
+    file = mmap_behind(buffer)
+    return None if file is None else Mapping(file, address_of(buffer) - address_of(np.frombuffer(file, np.uint8)))
 
 
 @contextmanager

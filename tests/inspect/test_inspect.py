@@ -175,6 +175,20 @@ def test_everything_has_words(text: str, width: int) -> None:
     assert not drawn or max(map(len, drawn.splitlines())) <= max(width, 30)
 
 
+@pytest.mark.parametrize(
+    ("text", "is_drawn"),
+    [
+        ("f32[100,100]", False),
+        ("f32[2,3]{1,0:L(8)}", False),
+        ("f32[3,5]{1,0:T(2,2)}", True),
+        ("s4[3]{0:T(4)E(4)}", True),
+    ],
+)
+def test_a_caption_explains_the_mark_of_padding_where_it_is_drawn(text: str, is_drawn: bool) -> None:
+    caption, *rows = captioned_picture(text).splitlines()
+    assert ("· is padding" in caption) == ("·" in "".join(rows)) == is_drawn
+
+
 def test_sizes_that_are_not_known_have_a_reason() -> None:
     assert "dynamic" not in sd.inspect.describe("f32[?,3]")
     assert "dimensions 1: laid out in full" in sd.inspect.describe("f32[?,<=3]")

@@ -322,6 +322,19 @@ def test_what_is_no_layout(text: str) -> None:
     check_error(error.value, text)
 
 
+@pytest.mark.parametrize("text", ["{1,1}", "{1,0:T(0,2)}", "{1,0:L(0)}", "{1,0:T(2,2)E(-1)}"])
+def test_errors_in_a_layout_alone_point_where_those_in_a_shape_do(text: str) -> None:
+    found = []
+    for before in ("", "f32[3,5]"):
+        with pytest.raises(sd.NotationError, match=r"\S") as error:
+            sd.parse(before + text)
+        position = error.value.position
+        assert position is not None
+        found.append((error.value.message, position - len(before)))
+    assert found[0] == found[1]
+    assert found[0][1] > 0
+
+
 # --- a shape inside a longer text -----------------------------------------------------------------------------------
 
 

@@ -109,6 +109,9 @@ def test_mappings_are_found_behind_views(sparse: Path) -> None:
     behind = mapping_of(np.asarray(memory))
     assert behind is not None
     assert behind.start == 0
+    part = mapping_of(np.frombuffer(behind.file, np.uint8, offset=100))
+    assert part is not None
+    assert part.start == 100
 
 
 @pytest.mark.slow
