@@ -17,7 +17,7 @@ when they are first used, compiled kernels with the first large conversion.
 
 from __future__ import annotations
 
-from strided.runtime import early_interrupt as _early_interrupt  # isort: split
+from strided.runtime import command_start as _command_start  # isort: split
 
 import importlib
 import sys
@@ -174,4 +174,4 @@ def __dir__() -> list[str]:
     return list(__all__)
 
 
-_early_interrupt.done()
+_command_start.done()

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from strided.cli.interruption import interruptible
+from strided.runtime.command_start import import_problem
 from strided.runtime.missing import advising
 
 __all__ = ["main"]
@@ -22,8 +23,10 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         try:
             with advising("the command line"):
                 from strided.cli.run import run  # in here, because Ctrl-C may come while all of it is imported
-        except ImportError as error:
+        except Exception as error:
+            if (problem := import_problem(error)) is None:
+                raise
             if sys.stderr is not None:
-                sys.stderr.write(f"strided: {error}\n")
+                sys.stderr.write(f"strided: {problem}\n")
             sys.exit(2)
         run(arguments)

@@ -30,6 +30,7 @@ from strided.cli.shard import shard
 from strided.cli.show import show
 from strided.cli.warmup import warmup
 from strided.files.atomic import naming_in_write_errors
+from strided.runtime.bytecode import cut_off
 from strided.wording import did_you_mean
 
 
@@ -80,7 +81,7 @@ class Commands(click.Group):
             with exiting_when_ended(), _writing():
                 super().invoke(ctx)
         except EOFError as error:  # click takes it for the end of what somebody types
-            raise click.ClickException(str(error) or "the input ends too early") from error
+            raise click.ClickException(cut_off(error) or str(error) or "the input ends too early") from error
 
 
 @contextlib.contextmanager

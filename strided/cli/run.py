@@ -189,7 +189,8 @@ def _meant_in(folder: str, name: str, names: Sequence[str]) -> str:
     if colon and head in names:
         return f"; leave '{colon}{tail}' out"
     for meant, rest in ((name, ""), (head, colon + tail), (first, separator + below)):
-        if close := difflib.get_close_matches(meant, names, n=1, cutoff=0.8):
+        close = difflib.get_close_matches(meant, names, n=1, cutoff=0.8)
+        if close and not (rest.startswith(os.sep) and os.path.isfile(os.path.join(folder, close[0]))):
             return f"; {did_you_mean([os.path.join(folder, close[0]) + rest])}"
     if folder and any(map(parse_name, names)):
         return f"; an array in a dump is named as in {folder}:{name}"

@@ -24,6 +24,8 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import BinaryIO
 
+from strided.files.paths import real_path
+
 if sys.platform != "win32":
     import fcntl
 
@@ -65,7 +67,7 @@ def resolved(path: str | os.PathLike[str]) -> tuple[str, os.stat_result | None]:
 
     OSError for what is no regular file, or a circle of links.
     """
-    target = os.path.realpath(os.fsdecode(path))
+    target = real_path(path)
     try:
         there = os.stat(path)  # not of `target`: what /dev/stdout leads to may have no path
     except FileNotFoundError:
@@ -145,7 +147,7 @@ def replaced_folder(path: str | os.PathLike[str], *, overwrite: bool = True) -> 
     OSError
         A file cannot be written; an earlier folder stays.
     """
-    target = os.path.realpath(os.fsdecode(path))
+    target = real_path(path)
     if os.path.lexists(target) and not overwrite:
         raise path_taken(path)
     folder, name = os.path.split(target)

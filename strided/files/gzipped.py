@@ -26,6 +26,7 @@ def expanded(file: Readable, path: str | None = None, piece_bytes: int | None = 
             while piece := source.read(piece_bytes or streams.PIECE_BYTES):
                 yield piece
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        streams.raise_if_out_of_memory(error)
         words = str(error)
         if words.startswith("Not a gzipped file"):  # of what follows: the data do begin as gzip
             words = f"other bytes follow its end ({words})"

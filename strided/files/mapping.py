@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from strided.errors import BufferSizeError
+from strided.files.paths import absolute_path
 from strided.files.regular import naming_in_read_errors, open_regular
 from strided.runtime.aliases import Bytes
 
@@ -105,7 +106,7 @@ def map_file(path: str | os.PathLike[str], mode: str, offset: int, length: int |
     access = {"r": mmap.ACCESS_READ, "r+": mmap.ACCESS_WRITE, "c": mmap.ACCESS_COPY}
     if mode not in tuple(access):  # also what cannot be hashed
         raise ValueError(f'mode must be "r", "r+" or "c", not {mode!r}')
-    name = os.path.abspath(os.fsdecode(path))
+    name = absolute_path(path)
     with open_regular(path, writable=mode == "r+") as file:
         size, status = file.seek(0, os.SEEK_END), os.fstat(file.fileno())
         inode = status.st_dev, status.st_ino

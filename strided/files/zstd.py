@@ -46,6 +46,7 @@ def expanded(file: Readable, path: str | None = None, piece_bytes: int | None = 
         if frames is not None:
             frames.check_end()
     except errors as error:
+        streams.raise_if_out_of_memory(error)
         raise DumpError(f"broken Zstandard data: {error}", path=path) from error
 
 

@@ -101,4 +101,5 @@ def _damage(path: str | None) -> Iterator[None]:
     except Exception as error:  # zipfile fails in many ways: it even seeks to negative places
         if isinstance(error, OSError) and error.errno != errno.EINVAL:
             raise
+        streams.raise_if_out_of_memory(error)
         raise DumpError(f"a damaged or encrypted archive: {visible(str(error), 200)}", path=path) from error

@@ -25,6 +25,7 @@ from strided.arrays.grid_array import GridArray
 from strided.arrays.layout_array import LayoutArray, map_array
 from strided.errors import BufferSizeError, DumpError, StridedError, UnsupportedError
 from strided.escape import visible
+from strided.files.paths import absolute_path
 from strided.files.regular import open_regular
 from strided.io.metadata import are_sizes
 from strided.layout import Shape
@@ -83,7 +84,7 @@ class ZarrArray(GridArray):
         self.shard_shape = chunk.dimensions
         self._counts = tuple(-(-n // step) for n, step in zip(self.shape, self.shard_shape, strict=True))
         # Absolute: a path that leads nowhere, once the working directory is another one, would be a chunk of zeros.
-        self._folder, self._version = os.path.abspath(folder), version
+        self._folder, self._version = absolute_path(folder), version
         self._chunk, self._keys = chunk, keys
 
     def __repr__(self) -> str:
@@ -174,7 +175,7 @@ class ZarrStore(Mapping[str, ZarrArray]):
         for folder, folders, files in os.walk(path, onerror=_raise):
             if METADATA in files and metadata_of(folder).get("node_type") == "array":
                 name = os.path.relpath(folder, path).replace(os.sep, "/")
-                self._folders[Path(os.path.abspath(path)).stem if name == "." else name] = folder
+                self._folders[Path(absolute_path(path)).stem if name == "." else name] = folder
                 folders.clear()  # chunks
             folders.sort()
 

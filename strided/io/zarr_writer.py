@@ -17,6 +17,7 @@ import numpy.typing as npt
 from strided.arrays.layout_array import LayoutArray
 from strided.errors import UnsupportedError
 from strided.files.atomic import path_taken
+from strided.files.paths import real_path
 from strided.io.sparse_pages import blank_array
 from strided.io.zarr_store import CODEC, METADATA, OLD_METADATA, TYPE_KEY, ChunkKeys, chunks_of, metadata_of
 from strided.layout import Shape
@@ -52,7 +53,7 @@ def refuse_folder(target: str | os.PathLike[str], sources: list[os.stat_result],
 
 def refuse_within(target: str | os.PathLike[str], sources: list[os.stat_result]) -> None:
     """Raise OSError if a file or folder that is to be written would lie in a store that is a source."""
-    for folder in Path(os.path.realpath(os.fsdecode(target))).parents:
+    for folder in Path(real_path(target)).parents:
         if os.path.isfile(folder / METADATA):
             there = os.stat(folder)
             if any(os.path.samestat(source, there) for source in sources):

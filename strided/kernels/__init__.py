@@ -139,8 +139,10 @@ def is_ready(name: str) -> bool:
 
 
 def kernel_of(name: str) -> Any:
-    """The kernel of this name, perhaps not compiled."""
+    """The kernel of this name, perhaps not compiled. MemoryError where Numba finds too little to be imported."""
     with background.undisturbed():  # two threads that import Numba may each find half of it
+        if not is_loaded():
+            background.refuse_to_load()
         return getattr(importlib.import_module(f"strided.kernels.{HOMES[name]}"), name)
 
 

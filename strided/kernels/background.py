@@ -30,6 +30,8 @@ _FORK_SECONDS = 30
 _LOOK_SECONDS = 0.01
 #: Bytes of address space that must be left for code to be loaded: with 24 MB, LLVM ended the process.
 _LOADED_BYTES = 1 << 27
+#: Those that Numba takes as it is imported, with LLVM: 190 MB.
+_NUMBA_BYTES = 3 << 26
 #: Those that a process which compiles may take: it takes 0.4 GB, and where NumPy finds too little, OpenBLAS asks for it
 #: again and again, for ever.
 _COMPILED_BYTES = 1 << 30
@@ -174,24 +176,36 @@ class Compiler:
                     self._child = None
 
 
+def refuse_to_load() -> None:
+    """Raise MemoryError where Numba cannot be imported for want of memory: its own error speaks of a missing file."""
+    _refuse_with_less(_NUMBA_BYTES + _LOADED_BYTES)
+
+
 def refuse_to_crash(is_compiled: Callable[[], bool]) -> None:
     """Raise MemoryError where LLVM may find so little memory that it ends this process, or one that compiles.
 
     Whether a kernel is compiled already is asked only where memory is limited: that takes a look at the disk.
     """
+    limit = _refuse_with_less(_LOADED_BYTES)
+    if limit is not None and limit < _COMPILED_BYTES and not is_compiled():
+        few, enough = limit >> 20, _COMPILED_BYTES >> 20
+        raise MemoryError(f"a process may take {few} MB of address space (ulimit -v); compiling takes {enough} MB")
+
+
+def _refuse_with_less(needed: int) -> int | None:
+    """Raise MemoryError if fewer bytes of address space are left. How many a process may take; None for any."""
     with suppress(ImportError, OSError):
         import resource
 
         limit, _ = resource.getrlimit(resource.RLIMIT_AS)
         if limit == resource.RLIM_INFINITY:
-            return
+            return None
         with open("/proc/self/statm", encoding="utf-8") as file:
             left = limit - int(file.read().split()[0]) * resource.getpagesize()
-        if left < _LOADED_BYTES:
+        if left < needed:
             raise MemoryError(f"{left >> 20} MB of address space are left (ulimit -v)")
-        if limit < _COMPILED_BYTES and not is_compiled():
-            few, enough = limit >> 20, _COMPILED_BYTES >> 20
-            raise MemoryError(f"a process may take {few} MB of address space (ulimit -v); compiling takes {enough} MB")
+        return limit
+    return None
 
 
 # --- forks ------------------------------------------------------------------------------------------------------------

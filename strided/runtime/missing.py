@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -25,4 +26,7 @@ def advising(who: str, install: str = "") -> Iterator[None]:
         if library == __name__.partition(".")[0]:  # one of our own modules: an installation that is broken
             raise
         command = f"pip install '{install}'" if install else f"pip install {library}"
-        raise ModuleNotFoundError(f"{who} needs {library}: {command}", name=error.name) from None
+        # Such as a file of that name in the working directory, where ``python -m`` looks first.
+        found = getattr(sys.modules.get(library), "__file__", None)
+        lack = f", and {found} has no {error.name}" if found else ""
+        raise ModuleNotFoundError(f"{who} needs {library}{lack}: {command}", name=error.name) from None

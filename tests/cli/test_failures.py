@@ -84,6 +84,12 @@ def test_errors_are_one_or_two_lines(
     assert sorted(dump.parent.iterdir()) == before
 
 
+def test_a_file_is_not_meant_where_a_folder_is(run: Run, dump: Path) -> None:
+    wrong = dump.with_name("dumps.bin")
+    said = f"strided: {wrong / 'values'}: No such file or directory; there is no folder {wrong}\n"
+    assert run("convert", dump, SHAPE, wrong / "values") == (2, "", said)
+
+
 def test_an_error_of_the_system_that_names_no_file(run: Run, dump: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object, **__: object) -> None:
         raise OSError(errno.EIO, os.strerror(errno.EIO))

@@ -8,6 +8,8 @@ import io
 import mmap
 import os
 import tracemalloc
+import zipfile
+import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -24,6 +26,7 @@ from strided.dumps.detect import recognise
 from strided.dumps.protobuf import varints, wire
 from strided.dumps.source import open_source, refuse_truncated
 from strided.errors import DumpError
+from strided.files import gzipped
 from strided.files.compressed import MAGIC_BYTES
 from strided.runtime import limits
 from tests.thinned import thinned
@@ -271,6 +274,21 @@ def test_broken_gzip_data_are_refused(tmp_path: Path):
         path.write_bytes(bad)
         with pytest.raises(DumpError, match="broken gzip data"):
             open_source(path)
+
+
+def test_too_little_memory_is_no_damage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In gzip data, and in an archive."""
+
+    class Failing(io.BytesIO):
+        def read(self, *_: object) -> bytes:
+            raise zlib.error("Error -4 while decompressing data")
+
+    with pytest.raises(MemoryError):
+        list(gzipped.expanded(Failing(gzip.compress(b"abc"))))
+    np.savez_compressed(tmp_path / "x.npz", a=np.zeros(3))
+    monkeypatch.setattr(zipfile.ZipExtFile, "read", Failing.read)
+    with pytest.raises(MemoryError):
+        sd.open(tmp_path / "x.npz")
 
 
 @contextmanager

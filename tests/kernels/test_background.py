@@ -353,6 +353,22 @@ resource.setrlimit(resource.RLIMIT_AS, (used + (20 << 20), -1))
 
 @limited
 @pytest.mark.slow
+def test_numba_is_not_imported_where_it_finds_too_little_memory(folder: Path) -> None:
+    code = """
+import resource
+used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (used + (150 << 20), -1))
+try:
+    kernels.load("copy")
+except MemoryError as error:
+    print(error)
+"""
+    found = said(process(code, folder, OPENBLAS_NUM_THREADS="1"))
+    assert re.fullmatch(r"1\d\d MB of address space are left \(ulimit -v\)\n", found)
+
+
+@limited
+@pytest.mark.slow
 def test_no_process_is_started_that_would_find_too_little_memory(folder: Path, lock: int) -> None:
     code = """
 import resource

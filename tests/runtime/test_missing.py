@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -61,3 +63,13 @@ def test_one_of_our_own_modules_is_no_library() -> None:
 def test_advice_that_a_library_gives_itself_is_left_alone() -> None:
     with pytest.raises(ModuleNotFoundError, match=r"^needs more$"), advising("x"):
         raise ModuleNotFoundError("needs more")
+
+
+def test_another_module_of_that_name_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a file in the working directory is, where ``python -m`` looks first."""
+    other = ModuleType("no_such_library")
+    other.__file__ = "here/no_such_library.py"
+    monkeypatch.setitem(sys.modules, other.__name__, other)
+    words = r"^x needs no_such_library, and here/no_such_library\.py has no no_such_library\.part: pip install"
+    with pytest.raises(ModuleNotFoundError, match=words), advising("x"):
+        importlib.import_module("no_such_library.part")

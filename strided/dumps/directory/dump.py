@@ -20,6 +20,7 @@ from strided.dumps.directory.names import DumpName, parse_name, with_modules
 from strided.dumps.directory.programs import UNREADABLE, DumpFile, Program, notes_of, reason_of
 from strided.errors import DumpError
 from strided.escape import visible
+from strided.files.paths import naming_lost_directory
 from strided.files.regular import shorten_name
 from strided.runtime.argument_checks import path_text, whole
 from strided.runtime.lazy import lazy
@@ -58,7 +59,8 @@ class Dump(ArrayMapping[Any]):
 
     def __init__(self, path: Path, files: list[DumpFile], *, mapped: bool = True) -> None:
         self.path, self._mapped = path, mapped
-        self._absolute = path.absolute()  # the working directory may change
+        with naming_lost_directory(path):
+            self._absolute = path.absolute()  # the working directory may change
         self.others = tuple(file for file in files if file.name is None)
         named = [(file, file.name) for file in files if file.name is not None]
         groups: dict[_Key, list[DumpFile]] = {}

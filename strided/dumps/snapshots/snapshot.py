@@ -13,7 +13,6 @@ Values are read when they are asked for, from the mapped file or by system calls
 
 from __future__ import annotations
 
-import os
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -39,6 +38,7 @@ from strided.dumps.source import (
 )
 from strided.errors import DumpError
 from strided.escape import visible
+from strided.files.paths import absolute_path
 from strided.layout import AnyShape, TupleShape
 from strided.runtime.argument_checks import one_of, whole
 from strided.runtime.lazy import lazy
@@ -169,7 +169,7 @@ class Snapshot:
     def __init__(self, path: str | None, outline: Outline, view: View, max_bytes: int | None = None) -> None:
         self.path, self.form, self.platform = path, outline.form, outline.platform
         self._outline, self._view, self._max_bytes = outline, view, max_bytes
-        self._whole_path = "" if path is None else os.path.abspath(path)  # the working directory may change
+        self._whole_path = "" if path is None else absolute_path(path)  # the working directory may change
 
     def __reduce__(self) -> tuple[Any, ...]:
         if self.path is None:
