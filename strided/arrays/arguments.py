@@ -100,9 +100,10 @@ class Arguments:
         if isinstance(result, (tuple, list)):
             for item in result:
                 self.protect(item)
-        elif isinstance(result, np.ndarray) and result.flags.writeable:
+        elif isinstance(result, np.ndarray):
             copies = (values for array, values in self._ndarrays.values() if not array.is_strided)
             if any(np.may_share_memory(result, values) for values in copies):
+                # Whether it is writeable already is not asked: of what `np.broadcast_arrays` gives, that alone warns.
                 result.flags.writeable = False
 
 

@@ -111,6 +111,7 @@ class Flat:
 
     def __getitem__(self, key: Any) -> Any:
         array, self._next = self._array, 0  # as NumPy's begins anew
+        key = _plain(key)
         if type(key) is np.ndarray and key.dtype.kind in "iu" and key.ndim:
             found = array._at_points([key])
             if found is not None:
@@ -142,7 +143,8 @@ class Flat:
         array, self._next = self._array, 0
         if not array._memory.buffer.flags.writeable:
             raise ValueError("underlying array is read-only")
-        if isinstance(key, tuple) and not key:
+        key = _plain(key)
+        if isinstance(key, tuple) and all(entry is Ellipsis for entry in key):
             self._judge(key, value)  # NumPy 2.4 and later refuse it
         try:
             places = self._places(key)
@@ -221,7 +223,7 @@ class Flat:
         entry = key[0] if isinstance(key, tuple) and len(key) == 1 else key
         if isinstance(key, tuple) and not key:
             entry = Ellipsis
-        if entry is None or isinstance(entry, (tuple, bool, np.bool_)):
+        if entry is None or isinstance(entry, tuple) or _is_flag(entry):
             self._refuse(key, IndexError("unsupported iterator index"))
         try:
             (item,) = normalise(entry, (self._array.size,)).items
@@ -238,6 +240,21 @@ class Flat:
         """Raise what NumPy raises for this key, or else the given error."""
         self._array.stand_in().flat[key]
         raise error
+
+
+def _plain(key: Any) -> Any:
+    """A key with an ndarray in place of an array in a layout, which NumPy's own iterators take for a list."""
+    if isinstance(key, ArrayBase):
+        return np.asarray(key)
+    return (_plain(key[0]),) if type(key) is tuple and len(key) == 1 else key
+
+
+def _is_flag(entry: Any) -> bool:
+    """Whether a key is a truth value, or a list of some, which NumPy does not take for a mask here."""
+    if isinstance(entry, list):
+        return bool(entry) and all(isinstance(item, (bool, np.bool_)) for item in entry)
+    is_truth = isinstance(entry, (bool, np.bool_))
+    return is_truth or (isinstance(entry, np.ndarray) and entry.ndim == 0 and entry.dtype == np.bool_)
 
 
 def _repeated(values: Array, size: int) -> Array:

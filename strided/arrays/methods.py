@@ -215,11 +215,17 @@ class Methods(ArrayBase):
         """Some bytes of every element as another dtype; a view if the layout is plain strides."""
         return np.asarray(self).getfield(dtype, offset)
 
-    def conjugate(self, *args: Any, **kwargs: Any) -> Any:
+    def conjugate(self, out: Any = None, /) -> Any:
         """The complex conjugates; the array itself if its dtype is a real one of NumPy's."""
-        if is_builtin(self.dtype) and self.dtype.kind != "c" and not kwargs and (not args or args[0] is None):
+        if out is not None and not isinstance(out, (np.ndarray, ArrayBase)):
+            np.ndarray.conjugate(self.stand_in(), out)  # type: ignore[call-arg]  # refused
+        if not is_builtin(self.dtype) or self.dtype.kind == "c":
+            np.empty(0, self.dtype).conjugate()  # refuses what is no number
+            return np.conjugate(self, out)
+        if out is None:
             return self
-        return np.conjugate(self, *args, **kwargs)
+        np.copyto(out, self)
+        return out
 
     conj = conjugate
 

@@ -48,7 +48,7 @@ class Views(ArrayBase):
         """The view whose axis k is axis ``axes[k]`` of this one; the axes in reverse without any."""
         return self._rearranged(lambda x: x.transpose(*axes))
 
-    def swapaxes(self, axis1: SupportsIndex, axis2: SupportsIndex) -> Self:
+    def swapaxes(self, axis1: SupportsIndex, axis2: SupportsIndex, /) -> Self:
         """The view with two axes interchanged."""
         return self._rearranged(lambda x: x.swapaxes(axis1, axis2))
 
@@ -143,13 +143,16 @@ class Views(ArrayBase):
         >>> type(a.reshape(8)).__name__, type(a.T.reshape(8)).__name__, type(a[:, :3].reshape(6)).__name__
         ('LayoutArray', 'ndarray', 'ndarray')
         """
+        if copy not in (None, True, False):
+            np.empty(0).reshape(0, order=order)  # type: ignore[call-overload]  # what is no order comes first
+            np.array(0, copy=copy)  # refuses text
         stand_in = self.stand_in()
         wanted = stand_in.reshape(*shape, order=order).shape  # type: ignore[call-overload]
         backwards = _is_fortran(self, order)
         found = None if copy else self._reshaped(wanted, backwards)
         if found is not None:
             return found
-        if copy is False:
+        if copy is not None and not copy:
             raise ValueError("Unable to avoid creating a copy while reshaping.")
         values = self.to_numpy() if not backwards else self.T.to_numpy().T
         return values.reshape(wanted, order="F" if backwards else "C")

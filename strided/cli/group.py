@@ -8,30 +8,35 @@ import errno
 import os
 import sys
 from collections.abc import Iterable, Iterator
+from importlib import import_module
 from typing import Any
 
 import click
 
 import strided
-from strided.cli.assemble import assemble
-from strided.cli.convert import convert
-from strided.cli.copies import copies
-from strided.cli.demo import demo
-from strided.cli.diff import diff
-from strided.cli.explore import explore
-from strided.cli.hlo import hlo
-from strided.cli.identify import identify
-from strided.cli.info import info
 from strided.cli.interruption import exiting_when_ended
-from strided.cli.ls import ls
-from strided.cli.memory import memory
-from strided.cli.padding import padding
-from strided.cli.shard import shard
-from strided.cli.show import show
-from strided.cli.warmup import warmup
 from strided.files.atomic import naming_in_write_errors
 from strided.runtime.bytecode import cut_off
 from strided.wording import did_you_mean
+
+#: The commands as the help lists them; each is a module of its name.
+COMMANDS = (
+    "info",
+    "show",
+    "padding",
+    "identify",
+    "diff",
+    "convert",
+    "assemble",
+    "shard",
+    "ls",
+    "hlo",
+    "memory",
+    "copies",
+    "explore",
+    "demo",
+    "warmup",
+)
 
 
 class Help(click.HelpFormatter):
@@ -48,26 +53,35 @@ class Context(click.Context):
 
 
 class Commands(click.Group):
-    """The commands, in the order of the list below. They end quietly when the reader of their output is gone."""
+    """The commands, each loaded when it is asked for. They end quietly when the reader of their output is gone."""
 
     context_class = Context
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(self.commands)
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Load one command alone: most of the time that it takes to start goes into imports."""
+        if cmd_name not in COMMANDS:
+            return None
+        command: click.Command = getattr(import_module(f"strided.cli.{cmd_name}"), cmd_name)
+        command.context_class = Context
+        return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write what each command does, whole at every width."""
+        found = [(name, self.get_command(ctx, name)) for name in COMMANDS]
         with formatter.section("Commands"):
-            formatter.write_dl([(name, command.get_short_help_str(1000)) for name, command in self.commands.items()])
+            formatter.write_dl([(name, command.get_short_help_str(1000)) for name, command in found if command])
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Find the command, or say which may be meant."""
         # To a shell that completes, nothing is wrong yet: an error would be written over the line that is being typed.
-        if args[0] in self.commands or args[0].startswith("-") or ctx.resilient_parsing:
+        if args[0] in COMMANDS or args[0].startswith("-") or ctx.resilient_parsing:
             return super().resolve_command(ctx, args)
-        close = difflib.get_close_matches(args[0], self.commands, n=1)
+        close = difflib.get_close_matches(args[0], COMMANDS, n=1)
         meant = did_you_mean(close) or "'strided --help' lists the commands"
         raise click.UsageError(f"no command is called {args[0]!r}; {meant}")
 
@@ -115,25 +129,3 @@ def commands(context: click.Context) -> None:
     """Read, explain and convert buffers in any XLA layout."""
     if context.invoked_subcommand is None:
         click.echo(context.get_help())
-
-
-_COMMANDS = (
-    info,
-    show,
-    padding,
-    identify,
-    diff,
-    convert,
-    assemble,
-    shard,
-    ls,
-    hlo,
-    memory,
-    copies,
-    explore,
-    demo,
-    warmup,
-)
-for command in _COMMANDS:
-    command.context_class = Context
-    commands.add_command(command)

@@ -13,7 +13,7 @@ import pytest
 from numpy.lib.stride_tricks import as_strided
 
 import strided as sd
-from tests.checks import outcome, same_outcome, same_values
+from tests.checks import needs_numpy, outcome, same_outcome, same_values
 from tests.namespace import same
 from tests.thinned import thinned
 
@@ -118,6 +118,57 @@ def test_conjugates_of_what_is_not_complex(args: Any, dtype: str, layout: str) -
     bits = np.arange(6).reshape(2, 3).astype(f"u{np.dtype(dtype).itemsize}") % 2
     array = sd.LayoutArray.from_numpy(bits, layout).view(dtype)
     same_outcome(lambda: array.conj(*args), lambda: bits.view(dtype).conj(*args), same)
+
+
+_CONJUGATED: dict[str, Callable[[Any], Any]] = {
+    "out": lambda x: x.conj(np.zeros((2, 3), np.complex64)),
+    "out, broadcast": lambda x: x.conjugate(np.zeros((4, 2, 3), x.dtype)),
+    "out, too small": lambda x: x.conj(np.zeros(3, np.complex64)),
+    "out, of another kind": lambda x: x.conj(np.zeros((2, 3), np.int8)),
+    "out, no array": lambda x: x.conjugate((1,)),
+}
+
+
+@pytest.mark.parametrize("dtype", ["?", "u4", "f4", "c8", ml_dtypes.bfloat16])
+@pytest.mark.parametrize("name", _CONJUGATED)
+def test_where_conjugates_are_written(name: str, dtype: Any, layout: str) -> None:
+    """What is not complex is copied, and refused as copies are."""
+    values = (np.arange(6).reshape(2, 3) * (1 + 1j)).astype(dtype) if dtype == "c8" else np.ones((2, 3), dtype)
+    array = sd.LayoutArray.from_numpy(values, layout)
+    same_outcome(lambda: _CONJUGATED[name](array), lambda: _CONJUGATED[name](values), same)
+
+
+def test_what_has_no_conjugate(layout: str) -> None:
+    values = np.ones((2, 3), np.uint32)
+    array = sd.LayoutArray.from_numpy(values, layout)
+    same_outcome(lambda: array.view("U1").conj(), lambda: values.view("U1").conj())
+
+
+@pytest.mark.parametrize("method", ["swapaxes", "conj", "conjugate"])
+def test_arguments_that_are_taken_by_place_alone(method: str, layout: str) -> None:
+    values = np.ones((2, 3))
+    options = {"axis1": 0, "axis2": 1} if method == "swapaxes" else {"out": np.zeros((2, 3))}
+    for x in (sd.LayoutArray.from_numpy(values, layout), values):
+        _, error = outcome(lambda x=x: getattr(x, method)(**options))
+        assert type(error) is TypeError
+
+
+@needs_numpy("2.1", "reshape has no copy")
+@pytest.mark.parametrize("options", [{"copy": "x"}, {"copy": "x", "order": "Q"}, {"copy": 0}, {"copy": 1}], ids=str)
+@pytest.mark.parametrize("shape", [(3, 2), (7,)])
+def test_whether_a_reshape_copies(options: Any, shape: tuple[int, ...]) -> None:
+    values = np.arange(6.0).reshape(2, 3)
+    array = sd.LayoutArray.from_numpy(values)
+    same_outcome(lambda: array.reshape(shape, **options), lambda: values.reshape(shape, **options), same)
+    same_outcome(lambda: np.reshape(array, shape, **options), lambda: np.reshape(values, shape, **options), same)
+
+
+@pytest.mark.filterwarnings("error")
+def test_grids_that_share_memory_warn_of_nothing(layout: str) -> None:
+    """NumPy warns once somebody asks whether they are writeable."""
+    values = np.arange(6.0).reshape(2, 3)
+    array = sd.LayoutArray.from_numpy(values, layout)
+    same(np.meshgrid(array[0], array[:, 0], copy=False), np.meshgrid(values[0], values[:, 0], copy=False))
 
 
 def test_put_writes_nothing_beside_its_elements(layout: str) -> None:

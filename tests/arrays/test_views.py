@@ -383,7 +383,7 @@ FLAT_KEYS: list[Any] = [
     1.5, "a", None, (1, 2),
 ]  # fmt: skip
 #: What NumPy took in other ways before 2.4: as the whole array, as masks that need not fit, as integers.
-STRICTER_FLAT_KEYS: list[Any] = [(), np.zeros(14, bool), [0.5], True]
+STRICTER_FLAT_KEYS: list[Any] = [(), np.zeros(14, bool), [0.5], True, np.array(True), [True] * 15]
 
 
 @pytest.mark.parametrize("key", FLAT_KEYS, ids=repr)
@@ -392,9 +392,25 @@ def test_flat(key: Any) -> None:
 
 
 @needs_numpy("2.4", "flat takes these keys in other ways")
-@pytest.mark.parametrize("key", STRICTER_FLAT_KEYS, ids=repr)
+@pytest.mark.parametrize("key", [*STRICTER_FLAT_KEYS, (...,)], ids=repr)
 def test_flat_with_the_rules_of_today(key: Any) -> None:
     check_flat(key)
+
+
+@needs_numpy("2.4", "flat takes some of these in other ways")
+@pytest.mark.parametrize(
+    "index",
+    [np.array([1.5]), np.array([1], "int4"), np.array(True), np.ones(15, bool), np.array([3, 1]), np.array(2)],
+    ids=repr,
+)
+def test_flat_takes_an_array_in_a_layout_for_an_ndarray(index: np.ndarray) -> None:
+    """NumPy's own iterators take it for a list, and look at one number after another."""
+    a, x = pair(Case.parse("s16[3,5]{0,1:T(2,2)}"))
+    key = sd.LayoutArray.from_numpy(index)
+    for mine, theirs in ((key, index), ((key,), (index,))):
+        same_outcome(lambda mine=mine: a.flat[mine], lambda theirs=theirs: x.flat[theirs], same_values)
+        same_outcome(lambda mine=mine: a.flat.__setitem__(mine, 7), lambda theirs=theirs: x.flat.__setitem__(theirs, 7))
+        same_values(a, x)
 
 
 def test_flat_has_the_rules_of_today_with_every_numpy() -> None:

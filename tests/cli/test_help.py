@@ -8,7 +8,7 @@ import sys
 import pytest
 
 import strided as sd
-from strided.cli import group
+from strided.cli.group import COMMANDS
 from tests.commands import TEXT, Run
 
 
@@ -26,7 +26,7 @@ def test_help(run: Run, arguments: tuple[str, ...]) -> None:
 @pytest.mark.parametrize("columns", [40, 50, 80])
 def test_help_fits_the_terminal(run: Run, monkeypatch: pytest.MonkeyPatch, columns: int) -> None:
     monkeypatch.setenv("COLUMNS", str(columns))
-    for command in ((), *((name,) for name in group.commands.commands)):
+    for command in ((), *((name,) for name in COMMANDS)):
         code, out, err = run(*command, "--help")
         assert (code, err) == (0, "")
         lines = [line for line in out.splitlines() if "[v2|v3|" not in line]  # one word
@@ -34,7 +34,7 @@ def test_help_fits_the_terminal(run: Run, monkeypatch: pytest.MonkeyPatch, colum
 
 
 def test_help_names_no_range_without_a_bound(run: Run) -> None:
-    for name in group.commands.commands:
+    for name in COMMANDS:
         assert "None]" not in run(name, "--help")[1], name
 
 
@@ -60,6 +60,16 @@ def test_completion_says_nothing_about_a_command_that_there_is_not(run: Run, mon
         monkeypatch.setenv("COMP_CWORD", str(words.count(" ")))
         code, _, err = run()
         assert (code, err) == (0, "")
+
+
+def test_a_command_loads_no_other_one() -> None:
+    script = (
+        "import sys\nfrom strided.cli import main\n"
+        "try:\n    main(['info', 'f32[3,5]'])\n"
+        f"except SystemExit:\n    print('LOADED', *(n for n in {COMMANDS} if f'strided.cli.{{n}}' in sys.modules))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.splitlines()[-1] == "LOADED info"
 
 
 def test_help_and_info_load_no_compiler() -> None:

@@ -84,7 +84,9 @@ def test_a_signal_tells_which_it_was_before_the_command_begins() -> None:
     assert done.stdout.splitlines() == [f"{place} 129 True" for place in places]
 
 
-@pytest.mark.parametrize("module", thinned(["strided.cli.run", "click", "strided.cli.memory", "strided.dumps.hlo"], 2))
+@pytest.mark.parametrize(
+    "module", thinned(["strided.cli.run", "click", "strided.cli.copies", "strided.cli.programs"], 2)
+)
 @pytest.mark.slow
 def test_ctrl_c_may_come_while_a_command_is_imported(module: str) -> None:
     script = (

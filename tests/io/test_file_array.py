@@ -264,7 +264,8 @@ def test_another_process_truncates_the_file(command: str, tmp_path: Path) -> Non
     with source.open("wb") as file:
         file.truncate(1 << 30)
     script = (
-        "import contextlib, sys, strided.cli.group, strided.io.write_values, strided.inspect.statistics as s\n"
+        "import contextlib, sys, strided.cli.convert, strided.cli.show, strided.io.write_values\n"
+        "import strided.inspect.statistics as s\n"
         "strided.io.write_values.BLOCK_BYTES, s._BLOCK_ELEMENTS = 1 << 20, 1 << 18\n"
         "progress = lambda *_: contextlib.nullcontext(lambda done: print('begun', flush=True))\n"
         "sys.modules['strided.cli.array_output'].progress = sys.modules['strided.cli.show'].progress = progress\n"

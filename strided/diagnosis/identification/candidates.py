@@ -86,7 +86,7 @@ class Reading:
         return not (self.offset or self.missing_bytes or self.excess_bytes)
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=4096)
 def usual_layouts(element_type: str, dimensions: tuple[int, ...]) -> tuple[Layout, ...]:
     """What the TPU compiler gives a parameter, newer generations first, and the row-major layout without tiles."""
     found: list[Layout] = []
