@@ -26,6 +26,9 @@ from strided.addressing.index_expr import IndexExpr, dimensions_of, evaluate
 from strided.runtime.aliases import Offsets
 from strided.runtime.lazy import lazy
 
+#: The most axes of an array, NumPy's limit.
+MAX_NDIM = 64
+
 
 @dataclass(frozen=True, slots=True)
 class IrregularTerm:

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from strided.addressing.address_map import AddressMap, IrregularTerm
+from strided.addressing.address_map import MAX_NDIM, AddressMap, IrregularTerm
 from strided.addressing.digits import Digit, Term, append_joined
 from strided.addressing.index_expr import IndexExpr, dimensions_of
 from strided.addressing.physical_dimension import DimensionDigit, widened
@@ -25,8 +25,6 @@ from strided.runtime.lazy import lazy
 
 #: Offsets are 64-bit; a layout whose formula reaches further has sizes, but no addresses.
 _ADDRESSABLE_ELEMENTS = 2**62
-#: Dimensions of an array whose tiles tear a digit; NumPy's limit.
-_MAX_IRREGULAR_RANK = 64
 
 
 class AppliedTile(NamedTuple):
@@ -113,10 +111,10 @@ class Expansion:
         """
         self._check_addressable()
         rank = len(self.dimensions)
-        if rank > _MAX_IRREGULAR_RANK and None in self.parts:
+        if rank > MAX_NDIM and None in self.parts:
             raise LayoutError(
                 f"tiles that divide each other unevenly in an array of {rank} dimensions; "
-                f"addresses of more than {_MAX_IRREGULAR_RANK} are not computed"
+                f"addresses of more than {MAX_NDIM} are not computed"
             )
         digits: list[list[Digit]] = [[] for _ in range(rank)]
         torn: list[tuple[IndexExpr, int]] = []

@@ -77,9 +77,9 @@ class Arguments:
         With a result, mark only those behind arrays that it may be a view of.
         """
         for array, values in self._ndarrays.values():
-            if array.is_strided and array.file is not None and array.size:
-                if result is ... or _may_hold(result, values):
-                    array.file.mark_dirty()
+            file = array._memory.file
+            if file is not None and array.is_strided and array.size and (result is ... or _may_hold(result, values)):
+                file.mark_dirty()
 
     def write_back(self, *arrays: Any) -> None:
         """Write the copies of these arrays to their buffers."""

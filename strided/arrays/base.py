@@ -70,13 +70,17 @@ class LayoutBuffer:
         return transfer.Region(self.buffer, self.spec.address_map, self.bits, self.bitorder == "little")
 
     def begin_writing(self) -> None:
-        """Look whether the file behind the buffer still holds it, and note that it changes.
+        """Look whether the buffer may be written to and the file behind it still holds it, and note that it changes.
 
         Raises
         ------
+        ValueError
+            The buffer is read-only.
         BufferSizeError
             The file was truncated.
         """
+        if not self.buffer.flags.writeable:
+            raise ValueError("assignment destination is read-only")
         if self.file is not None:
             self.file.check()
             self.file.mark_dirty()
@@ -279,9 +283,7 @@ class ArrayBase:
         """
         if out is None:
             return np.ndarray(self.shape, self.dtype, self.dense_bytes())
-        if not isinstance(out, np.ndarray) or out.shape != self.shape or out.dtype != self.dtype:
-            found = f"{out.dtype}{list(out.shape)}" if isinstance(out, np.ndarray) else type(out).__name__
-            raise ValueError(f"out must be an ndarray {self.dtype}{list(self.shape)}, not {found}")
+        refuse_unlike(out, self.shape, self.dtype)
         move(self.region, transfer.region_of_ndarray(out))
         return out
 
@@ -361,6 +363,24 @@ class ArrayBase:
 def broadcasts(shape: tuple[int, ...], to: tuple[int, ...]) -> bool:
     """Whether a shape broadcasts to another one."""
     return len(shape) <= len(to) and all(n in (1, m) for n, m in zip(reversed(shape), reversed(to), strict=False))
+
+
+def refuse_unlike(out: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+    """Raise ValueError for an `out` that is no ndarray of this shape and dtype."""
+    if not isinstance(out, np.ndarray) or out.shape != shape or out.dtype != dtype:
+        found = f"{out.dtype}{list(out.shape)}" if isinstance(out, np.ndarray) else type(out).__name__
+        raise ValueError(f"out must be an ndarray {dtype}{list(shape)}, not {found}")
+
+
+def as_converted(values: Array, dtype: Any, copy: bool | None) -> Array:
+    """Converted values as ``__array__`` gives them: of a dtype, if one is asked for.
+
+    They are read-only unless they were cast or a copy is asked for: writes would reach no buffer.
+    """
+    cast = values if dtype is None else values.astype(dtype, copy=False)
+    if cast is values and not copy:
+        cast.flags.writeable = False
+    return cast
 
 
 def move(source: transfer.Region, destination: transfer.Region) -> None:

@@ -82,10 +82,11 @@ def reduced(array: ArrayBase, axes: tuple[int, ...], reduction: Reduction, where
         kept = tuple(1 if k in axes else block.stop - block.start for k, block in enumerate(box))
         return tuple(s.reshape(kept) if s.ndim else s for s in reduction.start(values, True, box, gone))
 
-    def reduce(place: int, segment: list[Box]) -> None:
+    def reduce(place: int) -> None:
         nonlocal decided
         if decided:
             return
+        _, segment = pieces[place]
         states = [s for s in (one(box) for box in segment) if s is not None]
         if not states:
             return
@@ -93,7 +94,7 @@ def reduced(array: ArrayBase, axes: tuple[int, ...], reduction: Reduction, where
         if reduction.done is not None and len(axes) == array.ndim and reduction.done(state):
             decided = True
 
-    blocks.run_all(reduce, enumerate(segment for _, segment in pieces))
+    blocks.run_all(reduce, range(len(pieces)))
     if len(axes) == array.ndim:
         # Blocks left out cannot change the result.
         return _pairwise((state for state in found if state is not None), reduction.combine)

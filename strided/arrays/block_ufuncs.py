@@ -164,7 +164,7 @@ def _by_blocks(call: UfuncCall, operands: _Operands, results: tuple[Any, ...], s
     # Two threads must never write to one byte.
     alone = any(isinstance(x, ArrayBase) and x._memory.bits < 8 for x in results)
     blocked = _BlockedCall(call.ufunc, taken, mask, results, call.options, leader, [])
-    blocks.run_all(blocked.compute, ((box,) for box in boxes), alone=alone)
+    blocks.run_all(blocked.compute, boxes, alone=alone)
     if blocked.errors:
         raise min(blocked.errors, key=lambda error: [not str(error).startswith(kind) for kind in _KINDS])
     return results if len(results) > 1 else results[0]

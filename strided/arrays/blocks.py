@@ -2,7 +2,8 @@
 
 Code that must see every element of an array, which may be larger than memory, goes through it in blocks. The shape of a
 block depends on its use: whole tiles that lie together in the buffer (`tile_block`), one run in an order of
-dimensions (`run_block`), long runs in two layouts (`common_block`). `boxes` lists the blocks.
+dimensions (`run_block`), long runs in two layouts (`common_block`). `boxes` lists the blocks, `tile_boxes` and
+`run_boxes` those of the first two shapes.
 """
 
 from __future__ import annotations
@@ -16,11 +17,10 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from strided.addressing.address_map import AddressMap
+from strided.addressing.address_map import MAX_NDIM, AddressMap
 from strided.addressing.digits import Term
 from strided.arrays.base import Array, ArrayBase
 from strided.layout import Shape
-from strided.layout.element_types import MAX_NDIM
 from strided.runtime.cache import BoundedCache
 from strided.runtime.threads import run, threads_in_python
 from strided.transfer import copy as transfer
@@ -111,9 +111,7 @@ def tile_block(map_: AddressMap, elements: int, along: Sequence[int] = ()) -> tu
         shape[axis] = min(map_.shape[axis], shape[axis] * max(1, room // max(1, shape[axis])))
     for axis in sorted(range(map_.ndim), key=lambda k: _outer_stride(map_.axes[k])):
         room = elements // max(1, math.prod(shape))
-        if room > 1:
-            n, size = map_.shape[axis], shape[axis]
-            shape[axis] = min(n, size * room)
+        shape[axis] = min(map_.shape[axis], shape[axis] * max(1, room))
     return tuple(max(1, n) for n in shape)
 
 
@@ -132,7 +130,7 @@ def tile_cuts(
     """
     found = []
     for n, step, (size, first) in zip(map_.shape, tile_block(map_, elements, along), tile_edges_of(map_), strict=True):
-        edges = [0, *range(first if first else step, n, step), n] if size > 1 and n else [*range(0, n, step), n]
+        edges = [0, *range(first or step, n, step), n] if n else []
         last = n - (n - first) % size
         if whole_tiles and size > 1 and edges[-2:-1] < [last] < edges[-1:]:
             edges.insert(-1, last)
@@ -204,7 +202,16 @@ def in_memory_order(values: Array) -> Array:
     >>> in_memory_order(np.arange(6).reshape(2, 3).T).tolist()
     [0, 1, 2, 3, 4, 5]
     """
-    return values.transpose(sorted(range(values.ndim), key=lambda axis: -abs(values.strides[axis]))).reshape(-1)
+    return values.transpose(memory_order(values.strides)).reshape(-1)
+
+
+def memory_order(strides: Sequence[int]) -> list[int]:
+    """The axes in the order in which they lie in memory, major first.
+
+    >>> memory_order((4, -24, 8))
+    [1, 2, 0]
+    """
+    return sorted(range(len(strides)), key=lambda axis: -abs(strides[axis]))
 
 
 class Reader:
@@ -286,10 +293,10 @@ def _least(term: Term) -> int:
     return sum((d.size - 1) * d.stride for d in term.digits if d.stride < 0)
 
 
-def run_all(work: Callable[..., object], pieces: Iterable[tuple[Any, ...]], *, alone: bool = False) -> None:
-    """Call ``work(*piece)`` for every piece, on threads with the caller's np.errstate, or on this one `alone`."""
-    pieces = [(contextvars.copy_context(), *piece) for piece in pieces]
-    run(lambda context, *piece: context.run(work, *piece), pieces, threads=1 if alone else threads_in_python())
+def run_all(work: Callable[[Any], object], pieces: Iterable[Any], *, alone: bool = False) -> None:
+    """Call ``work(piece)`` for every piece, on threads with the caller's np.errstate, or on this one `alone`."""
+    calls = [(contextvars.copy_context(), piece) for piece in pieces]
+    run(lambda context, piece: context.run(work, piece), calls, threads=1 if alone else threads_in_python())
 
 
 def run_block(shape: Sequence[int], limit: int, order: Sequence[int] | None = None) -> tuple[int, ...]:
@@ -308,6 +315,15 @@ def run_block(shape: Sequence[int], limit: int, order: Sequence[int] | None = No
         step = max(1, limit // (size // block[d]))
         block[d] = step - step % next(g for g in (1024, 128, 32, 8, 1) if g <= step)
     return tuple(max(1, n) for n in block)
+
+
+def run_boxes(shape: Sequence[int], limit: int, order: Sequence[int] | None = None) -> Iterator[Box]:
+    """All blocks of the shape that `run_block` gives, in the same order of dimensions.
+
+    >>> [tuple((s.start, s.stop) for s in box) for box in run_boxes((2, 3), 4)]
+    [((0, 1), (0, 3)), ((1, 2), (0, 3))]
+    """
+    return boxes(even_cuts(shape, run_block(shape, limit, order)), order)
 
 
 def common_block(first: Shape, second: Shape, limit: int) -> tuple[int, ...]:

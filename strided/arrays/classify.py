@@ -12,10 +12,9 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from strided.addressing.address_map import AddressMap
+from strided.addressing.address_map import MAX_NDIM, AddressMap
 from strided.addressing.digits import Term
 from strided.arrays.keys import IndexRange, Selection, index_arrays, is_mask_of, normalise, range_of_slice
-from strided.layout.element_types import MAX_NDIM
 
 #: What a key selects. An element is its offset; a view is its map.
 Element: TypeAlias = int

@@ -159,9 +159,8 @@ def cast(value: Any, dtype: np.dtype[Any]) -> Array:
     if not is_number or not found.ndim or found.nbytes < _SHARED_CAST_BYTES:
         found[...] = value
         return found
-    block = blocks.run_block(found.shape, max(1, blocks.BLOCK_BYTES // max(dtype.itemsize, value.itemsize)))
-    pieces = ((box,) for box in blocks.boxes(blocks.even_cuts(found.shape, block)))
-    blocks.run_all(lambda box: found.__setitem__(box, value[box]), pieces)
+    elements = max(1, blocks.BLOCK_BYTES // max(dtype.itemsize, value.itemsize))
+    blocks.run_all(lambda box: found.__setitem__(box, value[box]), blocks.run_boxes(found.shape, elements))
     return found
 
 

@@ -168,7 +168,7 @@ def gather_lines(array: ArrayBase, index: Sequence[Any], out: Array) -> bool:
         values = read((*box[:near], whole, *box[near:]))
         out[(*box[:near], chosen, *box[near:])] = values.take(places, axis=near)
 
-    blocks.run_all(task, ((box,) for box in blocks.boxes(blocks.even_cuts(others, blocks.run_block(others, columns)))))
+    blocks.run_all(task, blocks.run_boxes(others, columns))
     return True
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -20,20 +20,19 @@ class Flags:
     def __init__(self, array: ArrayBase) -> None:
         self._array = array
 
-    def _strided(self) -> Any:
-        return self._array._as_strided().flags if self._array.is_strided else None
+    def _has(self, name: str) -> bool:
+        """Whether NumPy has a flag for an ndarray on the same memory; never if there is none."""
+        return self._array.is_strided and bool(getattr(self._array._as_strided().flags, name))
 
     @property
     def c_contiguous(self) -> bool:
         """Whether the elements lie in row-major order without gaps."""
-        flags = self._strided()
-        return flags is not None and bool(flags.c_contiguous)
+        return self._has("c_contiguous")
 
     @property
     def f_contiguous(self) -> bool:
         """Whether the elements lie in column-major order without gaps."""
-        flags = self._strided()
-        return flags is not None and bool(flags.f_contiguous)
+        return self._has("f_contiguous")
 
     contiguous = c_contiguous
     fortran = f_contiguous
@@ -77,12 +76,12 @@ class Flags:
     @property
     def fnc(self) -> bool:
         """Column-major and not row-major."""
-        return self.f_contiguous and not self.c_contiguous
+        return self._has("fnc")
 
     @property
     def forc(self) -> bool:
         """Column-major or row-major."""
-        return self.f_contiguous or self.c_contiguous
+        return self._has("forc")
 
     @property
     def behaved(self) -> bool:

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, NoReturn
 import numpy as np
 import numpy.typing as npt
 
-from strided.arrays.base import Array, ArrayBase
+from strided.arrays.base import Array, ArrayBase, as_converted
 from strided.arrays.encode import cast_as_array, shape_of
 from strided.arrays.flags import Flags
 from strided.arrays.keys import IndexRange, normalise
@@ -66,10 +66,7 @@ class Flat:
             return np.array(self._array.as_strided().reshape(-1), dtype=dtype, copy=copy)
         if copy is False:
             raise ValueError("Unable to avoid copy while creating an array as requested.")
-        values = self.copy()
-        cast = values if dtype is None else values.astype(dtype, copy=False)
-        cast.flags.writeable = cast is not values or bool(copy)
-        return cast
+        return as_converted(self.copy(), dtype, copy)
 
     def __len__(self) -> int:
         return self._array.size
@@ -135,9 +132,7 @@ class Flat:
             found = array._at_points([indices])
             return array._gathered(indices.shape, self._index_of(indices)) if found is None else found
         # All elements take less memory than the indices of those that are wanted, and less time.
-        last = places.start + places.step * (places.size - 1)
-        first, step = min(places.start, last), abs(places.step)
-        return self.copy()[first : max(places.start, last) + 1 : step][:: 1 if places.step > 0 else -1].copy()
+        return self.copy()[places.as_slice()].copy()
 
     def __setitem__(self, key: Any, value: Any) -> None:
         array, self._next = self._array, 0

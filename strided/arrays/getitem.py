@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from types import EllipsisType
 from typing import Any, Self, TypeAlias, overload
 
@@ -33,6 +33,7 @@ _BASIC = {int, slice, type(None), type(...)}
 _LEAST_CONVERTED, _CONVERTED = 1 << 10, 16
 #: Held while packed elements are written: their neighbours in the byte are written back with them.
 packed_lock = own_lock(threading.RLock)
+_NO_LOCK = nullcontext()
 
 
 class Indexing(ArrayBase):
@@ -94,11 +95,7 @@ class Indexing(ArrayBase):
         return out
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        memory = self._memory
-        if not memory.buffer.flags.writeable:
-            raise ValueError("assignment destination is read-only")
-        if memory.file is not None:
-            memory.file.mark_dirty()
+        self._memory.begin_writing()
         try:
             selected = self._select(key)
             if type(selected) is Mask and self._set_masked(selected.mask, value, key):
@@ -147,8 +144,6 @@ class Indexing(ArrayBase):
     def _set_element(self, offset: int, value: Any) -> None:
         """Set one element; the dtype converts the value as in NumPy."""
         memory = self._memory
-        if memory.file is not None:
-            memory.file.check()
         if isinstance(value, ArrayBase):
             value = value.to_numpy()
         if memory.bits >= 8:
@@ -158,8 +153,7 @@ class Indexing(ArrayBase):
         one[0] = value
         byte, place = divmod(offset * memory.bits, 8)
         shift = place if memory.bitorder == "little" else 8 - memory.bits - place
-        mask = (1 << memory.bits) - 1
-        pattern = one.view(np.uint8).item() & mask
+        mask, pattern = (1 << memory.bits) - 1, transfer.pattern_of(one, memory.bits)
         with packed_lock():
             memory.buffer[byte] = memory.buffer.item(byte) & ~(mask << shift) | pattern << shift
 
@@ -190,7 +184,7 @@ class Indexing(ArrayBase):
         if np.may_share_memory(values, target.buffer):
             values = values.copy()
         if fancy.is_large(target, values.size):
-            with packed_lock() if target.bits < 8 else nullcontext():
+            with _writing(target.bits):
                 if fancy.scatter_sums(target, index, values):
                     return
         if self._is_sooner_converted(values.size):
@@ -201,12 +195,8 @@ class Indexing(ArrayBase):
         self._scatter(transfer.offsets_at(self._map, index, values.shape), values)
 
     def _scatter(self, offsets: npt.NDArray[np.int64], values: Array) -> None:
-        if self._memory.file is not None:
-            self._memory.file.mark_dirty()
-        if self._memory.bits >= 8:
-            transfer.scatter(self.region, offsets, values)
-            return
-        with packed_lock():
+        self._memory.begin_writing()
+        with _writing(self._memory.bits):
             transfer.scatter(self.region, offsets, values)
 
     def _is_sooner_converted(self, count: int) -> bool:
@@ -266,11 +256,13 @@ class Indexing(ArrayBase):
                 # All values along a broadcast axis go to one element; the last one stays.
                 last = self.shape[axis] - 1
                 spread, target = (r._replace(map=r.map.at(axis, last)) for r in (spread, target))
-        if self._memory.bits >= 8:
+        with _writing(self._memory.bits):
             _store(spread, target, pattern)
-            return
-        with packed_lock():
-            _store(spread, target, pattern)
+
+
+def _writing(bits: int) -> AbstractContextManager[Any]:
+    """What is held while elements of so many bits are written."""
+    return packed_lock() if bits < 8 else _NO_LOCK
 
 
 def _fits(given: tuple[int, ...], shape: tuple[int, ...]) -> bool:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from strided.arrays import formatting
-from strided.arrays.base import Array
+from strided.arrays.base import Array, as_converted, refuse_unlike
 from strided.arrays.keys import IndexRange, Selection, index_arrays, length_of, normalise
 from strided.arrays.layout_array import LayoutArray
 from strided.transfer.chunks import Cell
@@ -86,11 +86,11 @@ class GridArray:
         """
         if out is None:
             out = np.empty(self.shape, self.dtype)
-        elif not isinstance(out, np.ndarray) or out.shape != self.shape or out.dtype != self.dtype:
-            raise ValueError(f"out must be an ndarray {self.dtype}{list(self.shape)}")
-        elif self._may_share(out):
-            out[...] = self.to_numpy()  # a tile would be read after another one was written over it
-            return out
+        else:
+            refuse_unlike(out, self.shape, self.dtype)
+            if self._may_share(out):
+                out[...] = self.to_numpy()  # a tile would be read after another one was written over it
+                return out
         self._fill(out)
         return out
 
@@ -101,12 +101,7 @@ class GridArray:
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
         if copy is False:
             raise ValueError("tiles cannot become an ndarray without a copy")
-        values = self.to_numpy()
-        cast = values if dtype is None else values.astype(dtype, copy=False)
-        # Read-only, because writes would reach no tile.
-        if cast is values and not copy:
-            cast.flags.writeable = False
-        return cast
+        return as_converted(self.to_numpy(), dtype, copy)
 
     def _fill(self, out: Array | LayoutArray) -> None:
         for cell, index in self._tiles():
@@ -167,9 +162,7 @@ def _parts(span: IndexRange, step: int, size: int) -> Iterator[tuple[int, slice,
         first = start + done * stride
         room = (high - 1 - first) // stride if stride > 0 else (first - low) // -stride
         taken = min(count - done, room + 1)
-        last = first + (taken - 1) * stride - low
-        stop = last + (1 if stride > 0 else -1)
-        yield tile, slice(first - low, None if stop < 0 else stop, stride), slice(done, done + taken)
+        yield tile, IndexRange(first - low, stride, taken).as_slice(), slice(done, done + taken)
         done += taken
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
 
 from strided.arrays.base import Array, ArrayBase
+from strided.arrays.blocks import memory_order
 from strided.runtime import limits
 from strided.transfer.flat_memory import empty_aligned
 
@@ -72,12 +73,12 @@ def _are_worth_a_call_each(arrays: Sequence[Any]) -> bool:
 
 def _is_converted(x: Any, order: Sequence[int]) -> bool:
     """Whether an array is not there for NumPy to copy as it lies, its axes in an order."""
-    return isinstance(x, ArrayBase) and not (x.is_strided and _falling(np.asarray(x).strides) == order)
+    return isinstance(x, ArrayBase) and not (x.is_strided and memory_order(x._as_strided().strides) == order)
 
 
 def _order_of(arrays: Sequence[Any], along: int) -> list[int]:
     """The order, farthest first, in which NumPy lays out the axes of what it puts together."""
-    return _falling(np.concatenate([_small(x) for x in arrays], along).strides)
+    return memory_order(np.concatenate([_small(x) for x in arrays], along).strides)
 
 
 def _empty(shape: tuple[int, ...], dtype: np.dtype[Any], order: Sequence[int]) -> Array:
@@ -89,12 +90,8 @@ def _empty(shape: tuple[int, ...], dtype: np.dtype[Any], order: Sequence[int]) -
 def _small(x: Any) -> Array:
     """An ndarray of up to two indices along each axis, whose axes lie in memory in the order of those of an array."""
     in_rows = isinstance(x, ArrayBase) and not x.is_strided  # as its converted values are
-    order = range(x.ndim) if in_rows else _falling(x.strides)
+    order = range(x.ndim) if in_rows else memory_order(x.strides)
     return np.empty([min(2, x.shape[k]) for k in order], np.int8).transpose(np.argsort(order))
-
-
-def _falling(strides: Sequence[int]) -> list[int]:
-    return sorted(range(len(strides)), key=lambda k: -abs(strides[k]))
 
 
 def _by_numpys_own(function: Any) -> Callable[..., Any]:

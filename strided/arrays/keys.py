@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, NoReturn, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from strided.layout.element_types import MAX_NDIM
+from strided.addressing.address_map import MAX_NDIM
 
 Integers: TypeAlias = npt.NDArray[np.intp]
 

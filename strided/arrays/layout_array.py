@@ -197,10 +197,8 @@ class LayoutArray(Methods, Interchange, Operators, Views, Indexing):
         if self.is_view:
             raise ValueError(f"{self._what()} shares its padding with the whole array: fill that of the whole")
         memory = self._memory
-        if not memory.buffer.flags.writeable:
-            raise ValueError("assignment destination is read-only")
-        scalar = padding_scalar(value, self.dtype)
         memory.begin_writing()
+        scalar = padding_scalar(value, self.dtype)
         if scalar is not None:
             with packed_lock():
                 refill_padding(memory, scalar)

@@ -80,8 +80,7 @@ def scatter(array: ArrayBase, mask: npt.NDArray[np.bool_], values: Array) -> Non
 
 def _put_at_offsets(array: ArrayBase, mask: npt.NDArray[np.bool_], values: Array, *, in_turn: bool) -> None:
     """`scatter` at computed offsets; `in_turn` for values of the chosen elements alone."""
-    block = blocks.run_block(mask.shape, _OFFSETS)
-    pieces = list(blocks.boxes(blocks.even_cuts(mask.shape, block)))
+    pieces = list(blocks.run_boxes(mask.shape, _OFFSETS))
     ends = np.cumsum([np.count_nonzero(mask[box]) for box in pieces]) if in_turn else None
 
     def task(number: int) -> None:

@@ -25,7 +25,7 @@ def _function(function: Callable[..., Any], name: str, *unknown: str) -> Method:
     """A method that is one of NumPy's functions, without keywords that the method does not have."""
 
     def method(self: ArrayBase, *args: Any, **kwargs: Any) -> Any:
-        if any(word in kwargs for word in unknown):
+        if not kwargs.keys().isdisjoint(unknown):
             return getattr(self.stand_in(), name)(*args, **kwargs)  # refused
         try:
             return function(self, *args, **kwargs)
@@ -144,8 +144,7 @@ class Methods(ArrayBase):
 
     def fill(self, value: Any) -> None:
         """Set every element to a value; ValueError if the array is read-only."""
-        if not self.flags.writeable:
-            raise ValueError("assignment destination is read-only")
+        self._memory.begin_writing()
         one = np.empty((), self.dtype)
         one.fill(value._values() if isinstance(value, ArrayBase) else value)
         self[...] = one
@@ -207,8 +206,8 @@ class Methods(ArrayBase):
         np.empty(0, self.dtype).astype(wanted, casting=casting)
         result = transfer.empty_aligned(self.size * wanted.itemsize).view(wanted).reshape(self.shape)
         read = blocks.Reader(self)
-        pieces = ((box,) for box in blocks.tile_boxes(self._map, max(self.itemsize, wanted.itemsize)))
-        blocks.run_all(lambda box: np.copyto(result[box], read(box), casting=casting), pieces)
+        boxes = blocks.tile_boxes(self._map, max(self.itemsize, wanted.itemsize))
+        blocks.run_all(lambda box: np.copyto(result[box], read(box), casting=casting), boxes)
         return result
 
     def getfield(self, dtype: Any, offset: int = 0) -> Array:

@@ -61,7 +61,7 @@ def may_share(first: Any, second: Any) -> bool:
 
 
 def _spans_meet(first: Any, second: Any) -> bool:
-    if _size(first) == 0 or _size(second) == 0:
+    if not first.size or not second.size:
         return False
     (low, high), (start, stop) = _span(first), _span(second)
     return low < stop and start < high
@@ -86,13 +86,9 @@ def share(first: Any, second: Any, max_work: Any = -1) -> bool:
         answer = _boxes_meet(first, second)
         if answer is not None:
             return answer
-    if _size(first) + _size(second) > _MOST_ELEMENTS:
+    if first.size + second.size > _MOST_ELEMENTS:
         raise np.exceptions.TooHardError("Exceeded max_work")
     return bool(np.isin(_bytes_of(first), _bytes_of(second)).any())
-
-
-def _size(x: Any) -> int:
-    return math.prod(np.shape(x))
 
 
 def _span(x: Any) -> tuple[int, int]:
@@ -110,9 +106,7 @@ def _bytes_of(x: Any) -> npt.NDArray[np.int64]:
         return distinct(np.sort(places, axis=None)) + low
     bits = x._memory.bits
     offsets = x._map.offsets().reshape(-1)
-    if bits < 8:
-        return distinct(np.sort(offsets * bits // 8)) + address_of(x._memory.buffer)
-    every = offsets[:, None] * (bits // 8) + np.arange(bits // 8)
+    every = offsets * bits // 8 if bits < 8 else offsets[:, None] * (bits // 8) + np.arange(bits // 8)
     return distinct(np.sort(every, axis=None)) + address_of(x._memory.buffer)
 
 

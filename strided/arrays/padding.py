@@ -42,18 +42,19 @@ def padding_scalar(padding: Any, dtype: np.dtype[Any]) -> Any:
     ------
     ValueError
         No such kind of padding.
+    TypeError
+        None; and NumPy's, with OverflowError, for what the dtype cannot hold.
     UnsupportedError
         Complex numbers have no lowest or highest.
 
     >>> padding_scalar("lowest", np.dtype(np.int8))
     array(-128, dtype=int8)
     """
+    if padding is None or (isinstance(padding, str) and padding not in _NAMES):  # of None NumPy would make NaN
+        error = TypeError if padding is None else ValueError
+        raise error(f"padding is a value or one of {', '.join(map(repr, _NAMES))}, not {padding!r}")
     if isinstance(padding, str):
-        if padding not in _NAMES:
-            raise ValueError(f"padding is a value or one of {', '.join(map(repr, _NAMES))}, not {padding!r}")
         padding = _NAMES[padding]
-    if padding is None:  # of which NumPy would make NaN
-        raise TypeError(f"padding is a value or one of {', '.join(map(repr, _NAMES))}, not None")
     if not isinstance(padding, PaddingValue):
         scalar = np.empty((), dtype)
         scalar[...] = padding

@@ -53,8 +53,6 @@ class ReductionCall(NamedTuple):
     array : ArrayBase
     axes : tuple of int
         Axes that are reduced, normalised.
-    dtype : numpy.dtype
-        Dtype of NumPy's result.
     work : numpy.dtype
         Dtype in which the elements of a block are added.
     where : True or mask
@@ -64,7 +62,6 @@ class ReductionCall(NamedTuple):
 
     array: ArrayBase
     axes: Axes
-    dtype: np.dtype[Any]
     work: np.dtype[Any]
     where: Any
     initial: Any
@@ -124,9 +121,9 @@ def stream(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str
     work = _work(np.dtype(others["dtype"]) if others.get("dtype") is not None else None, given_dtype, dtype)
     if function in _SUMS and (work is None or (function in _MOMENTS and work.kind in "iub")):
         return NotImplemented
-    call = ReductionCall(array, axes, dtype, work or dtype, where, others.get("initial"), ddof)
-    result = wide_sums.rounded(implementation(call), dtype)
-    return _delivered(result.reshape(kept), example, out)
+    call = ReductionCall(array, axes, work or dtype, where, others.get("initial"), ddof)
+    result = implementation(call).reshape(kept)[()]
+    return int(result) if isinstance(example, int) else wide_sums.delivered(result, example, out)
 
 
 class _Arguments(NamedTuple):
@@ -197,16 +194,6 @@ def _work(asked: np.dtype[Any] | None, given: np.dtype[Any], result: np.dtype[An
     if wanted.kind in "iub":
         return wanted if given.kind in "iub" else None
     return wide_sums.wide(wanted) or (wanted.newbyteorder("=") if is_builtin(wanted) else None)
-
-
-def _delivered(result: Array, example: Any, out: Any) -> Any:
-    """A result as NumPy gives it: in `out`, as a scalar, or as an array."""
-    if out is not None:
-        np.copyto(out, result, casting="unsafe")
-        return out
-    if isinstance(example, int):
-        return int(result[()])
-    return result if result.ndim else result[()]
 
 
 # --- implementations --------------------------------------------------------------------------------------------------
@@ -353,7 +340,7 @@ def count(array: ArrayBase, predicate: Callable[[Array], Array], axis: Any = Non
     axes = tuple(range(array.ndim)) if axis is None else normalize_axis_tuple(axis, array.ndim)
     if not streams(array):
         return np.count_nonzero(_truths_of(predicate, np.asarray(array)), axis=axis)
-    call = ReductionCall(array, axes, np.dtype(np.intp), np.dtype(np.intp), True, None, 0)
+    call = ReductionCall(array, axes, np.dtype(np.intp), True, None, 0)
     found = _count_of(call, predicate=predicate)
     kept = _kept(array.shape, axes)
     return found.reshape(kept) if kept else int(found.reshape(())[()])

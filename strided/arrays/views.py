@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import Any, Self, SupportsIndex
 
 import numpy as np
-from numpy.lib.array_utils import normalize_axis_tuple
+from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 from numpy.lib.stride_tricks import as_strided
 
 from strided.addressing.address_map import AddressMap
@@ -123,7 +123,7 @@ class Views(ArrayBase):
     def diagonal(self, offset: SupportsIndex = 0, axis1: SupportsIndex = 0, axis2: SupportsIndex = 1) -> Self:
         """The read-only view along a diagonal of two axes, as a last axis."""
         self.stand_in().diagonal(offset, axis1, axis2)
-        (first,), (second,) = (normalize_axis_tuple(operator.index(axis), self.ndim) for axis in (axis1, axis2))
+        first, second = (normalize_axis_index(operator.index(axis), self.ndim) for axis in (axis1, axis2))
         map_ = self._map.diagonal(operator.index(offset), first, second)
         return self._with_map(map_, self._memory.read_only())
 

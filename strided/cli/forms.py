@@ -12,7 +12,7 @@ import numpy as np
 
 from strided import inspect
 from strided.arrays import formatting
-from strided.arrays.blocks import Box, boxes, even_cuts, run_block
+from strided.arrays.blocks import Box, run_boxes
 from strided.layout.element_types import is_builtin, known_element_type
 from strided.transfer.copy import pattern_of
 
@@ -77,7 +77,7 @@ def json_text(array: Any) -> str:
 
 def _blocks(array: Any) -> Iterator[Box]:
     """Blocks of an array in row-major order, each of which is read at once."""
-    return boxes(even_cuts(array.shape, run_block(array.shape, _BLOCK_ELEMENTS)))
+    return run_boxes(array.shape, _BLOCK_ELEMENTS)
 
 
 def _plain(value: Any) -> Any:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from strided.arrays.blocks import boxes, even_cuts, run_block
+from strided.arrays.blocks import run_boxes
 from strided.layout.element_types import is_builtin
 from strided.layout.parser import array_shape
 from strided.layout.sizes import tile_of
@@ -104,7 +104,7 @@ def _reductions(array: Any, cells: Folding, order: Sequence[int]) -> _Reductions
     """What the cells of an array hold. It is read once, block by block, in an order of its dimensions."""
     least, largest, total = (np.full(cells.cells, start) for start in (np.inf, -np.inf, 0.0))
     others = cells.counts()
-    for box in boxes(even_cuts(array.shape, run_block(array.shape, _BLOCK_ELEMENTS, order)), order):
+    for box in run_boxes(array.shape, _BLOCK_ELEMENTS, order):
         key: Any = (*box, ...)
         values = _as_floats(np.asarray(array[key]))
         low = high = summed = values

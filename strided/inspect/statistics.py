@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from strided.arrays.blocks import boxes, even_cuts, run_block
+from strided.arrays.blocks import run_boxes
 from strided.layout.element_types import is_builtin
 from strided.runtime.argument_checks import check_progress
 
@@ -75,7 +75,7 @@ def statistics(array: Any, *, progress: Callable[[int], object] | None = None) -
     array = opened()
     _refuse_other_than_numbers(array)
     order, totals = _order_in_memory(array), _Totals()
-    for box in boxes(even_cuts(array.shape, run_block(array.shape, _BLOCK_ELEMENTS, order)), order):
+    for box in run_boxes(array.shape, _BLOCK_ELEMENTS, order):
         totals.add(_widened(np.asarray(opened()[(*box, ...)])))
         if progress is not None:
             progress(math.prod(s.stop - s.start for s in box))

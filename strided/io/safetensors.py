@@ -17,12 +17,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, BinaryIO
 
+from strided.addressing.address_map import MAX_NDIM
 from strided.errors import DumpError, LayoutError, UnsupportedError
 from strided.escape import visible
 from strided.files.magic import is_safetensors
 from strided.io.metadata import are_sizes, check_is_text
 from strided.layout import Layout, Shape
-from strided.layout.element_types import ELEMENT_TYPES, MAX_NDIM
+from strided.layout.element_types import ELEMENT_TYPES
 from strided.layout.layout import descending
 from strided.layout.parser import parse_shape
 

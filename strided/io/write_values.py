@@ -13,7 +13,7 @@ from typing import Any, BinaryIO, Protocol
 
 import numpy as np
 
-from strided.arrays.blocks import boxes, common_block, even_cuts, run_block
+from strided.arrays.blocks import boxes, common_block, even_cuts, run_boxes
 from strided.arrays.layout_array import LayoutArray
 from strided.io.file_array import FileArray
 from strided.io.sparse_pages import FileSection, Pages, affordable, blank_array, store
@@ -44,15 +44,15 @@ def write_array(file: BinaryIO, array: Any, shape: Shape, start: int, progress: 
     section = FileSection(file, file.name, start + shape.layout.dynamic_shape_metadata_prefix_bytes)
     target, pages = blank_array(shape), Pages(shape.buffer_byte_size)
     limit = max(1, BLOCK_BYTES // shape.dtype.itemsize)
-    new_order = shape.layout.minor_to_major[::-1]
     source: Any = getattr(array, "xla_shape", shape)
     if source.dimensions != shape.dimensions or source.layout is None:
         source = shape  # a view has no layout of its own
-    same = source.layout.minor_to_major[::-1] == new_order
-    block = run_block(shape.dimensions, limit, new_order) if same else common_block(source, shape, limit)
-    cuts = even_cuts(shape.dimensions, block)
+    if source.layout.minor_to_major == shape.layout.minor_to_major:
+        found = run_boxes(shape.dimensions, limit, shape.layout.minor_to_major[::-1])
+    else:
+        found = boxes(even_cuts(shape.dimensions, common_block(source, shape, limit)))
     blanks = [array.blank, target] if isinstance(array, FileArray) else [target]
-    for box in affordable(boxes(cuts, new_order if same else None), blanks):
+    for box in affordable(found, blanks):
         part = array[(*box, ...)]
         values: Any = part.read() if isinstance(part, FileArray) else part
         if values.dtype != shape.dtype:
@@ -66,7 +66,7 @@ def write_rows(file: Writable, array: Any, dtype: np.dtype[Any], progress: Progr
     """Write the values of an array in row-major order, cast to a type, to a file that takes them one after another."""
     limit = max(1, BLOCK_BYTES // dtype.itemsize)
     scratch = np.empty(min(math.prod(array.shape), limit), dtype)
-    for box in boxes(even_cuts(array.shape, run_block(array.shape, limit))):
+    for box in run_boxes(array.shape, limit):
         part = array[(*box, ...)]  # with the dots, also a view of a 0-d array
         rows = scratch[: part.size].reshape(part.shape)
         if isinstance(part, LayoutArray) and part.dtype == dtype:

@@ -19,9 +19,6 @@ import numpy as np
 from strided.errors import UnsupportedError
 from strided.wording import did_you_mean
 
-#: NumPy's limit on dimensions.
-MAX_NDIM = 64
-
 
 @dataclass(frozen=True, slots=True)
 class ElementType:

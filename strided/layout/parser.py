@@ -22,9 +22,10 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, TypeVar
 
+from strided.addressing.address_map import MAX_NDIM
 from strided.errors import LayoutError, NotationError, NotationWarning, UnsupportedError, excerpt, warn
 from strided.layout import UNBOUNDED, AnyShape, BufferShape, FieldError, Layout, Shape, TupleShape
-from strided.layout.element_types import ELEMENT_TYPES, MAX_NDIM, element_types_meant
+from strided.layout.element_types import ELEMENT_TYPES, element_types_meant
 from strided.layout.layout import order_in_space
 from strided.layout.layout_text import layout_fields
 from strided.layout.lexer import Lexer

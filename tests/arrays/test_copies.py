@@ -229,12 +229,19 @@ def test_changes_that_stay_in_memory_are_pickled(name: str, text: str, tmp_path:
     assert a[0, 0] != 14
 
 
+def joined(*arrays: Any) -> np.ndarray:
+    """The arrays one behind the other, converted one at a time as large ones are."""
+    with limits.replaced(joined_bytes=0, direct_bytes=0):
+        return np.concatenate(arrays)
+
+
 QUESTIONS: dict[str, Any] = {
     "a sum": np.sum,
     "a sum of its own type": lambda a: a.sum(dtype=np.float64),
     "methods": lambda a: (a.tolist(), a.tobytes(), a.flatten(), a.astype(int), a.max(), a.argsort(), a.flags.forc),
     "an operator": lambda a: a + 1,
     "functions": lambda a: (np.concatenate([a, a]), np.sort(a), np.unique(a), np.percentile(a, 3), np.where(a, a, 1)),
+    "joining": lambda a: joined(a, VALUES),
     "questions": lambda a: (a.is_strided, a.shape, np.shares_memory(a, a.T), np.empty_like(a), str(a)),
     "nothing of it": lambda a: np.asarray(a[:0]),
 }

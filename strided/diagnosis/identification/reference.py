@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from strided.arrays.blocks import boxes, even_cuts, run_block
+from strided.arrays.blocks import run_boxes
 from strided.arrays.layout_array import LayoutArray
 from strided.diagnosis.identification import verdict
 from strided.diagnosis.identification.candidates import Reading
@@ -324,8 +324,7 @@ def _all_equal(
     """Whether all elements are equal: of a part, of an array in memory, or block by block."""
     if reference.index is not None:
         return _share(source, reading, reference.index, reference.values) == 1.0
-    block = run_block(reference.dimensions, _BLOCK)
-    for box in boxes(even_cuts(reference.dimensions, block)):
+    for box in run_boxes(reference.dimensions, _BLOCK):
         key: Any = (*box, ...)
         wanted = reference.values[key]
         found, inside = _block(source, reading, box)
