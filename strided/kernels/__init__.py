@@ -5,7 +5,8 @@ second, and takes the kernel from disk or compiles it. `wanted` does not wait: i
 while NumPy does the work.
 
 Kernels take flat arrays of bytes, integers and tables of integers. They decide nothing but which of several
-ways with the same result they go, allocate nothing, raise nothing and release the GIL.
+ways with the same result they go, allocate nothing, raise nothing and release the GIL. docs/maintainers.md says which
+module does what, and what kernels may touch.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ _HOMES = {
         "transpose_words2",
         "transpose_words1",
     ),
-    "few_rows": ("transpose_few8", "transpose_few16", "transpose_few32", "transpose_few64"),
+    "transpose_few": ("transpose_few8", "transpose_few16", "transpose_few32", "transpose_few64"),
     "transpose_runs": ("transpose_runs",),
     "transpose_cut": ("transpose_cut32",),
     "contiguous": ("copy", "fill"),

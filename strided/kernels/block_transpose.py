@@ -108,7 +108,7 @@ def _turn(bits, inner=0):
     return turn
 
 
-def _put_line(builder, square, line, number, targets, target, kept, keeps):
+def _put_line(builder, line, number, targets, target, kept, keeps):
     """Write a line of the row with this number; with `keeps`, the one that it ends, and keep it."""
     place = entry(builder, targets, target, number)
     if keeps:
@@ -137,7 +137,7 @@ def _whole_lines(square, builder, sources, source, targets, target, kept, presen
                 with branch:
                     for k, line in zip(own, lines, strict=True):
                         with builder.if_then(builder.icmp_signed("<", INT64(k), present), likely=True):
-                            _put_line(builder, square, line, k, targets, target, kept, keeps)
+                            _put_line(builder, line, k, targets, target, kept, keeps)
         wall(builder)
         ask_for_rows(builder, (asked, ask_base, None), own, len(rows))
     builder.ret_void()

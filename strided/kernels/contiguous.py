@@ -1,4 +1,4 @@
-"""Long runs of bytes: copied, or filled with a pattern."""
+"""Long runs of bytes: copied, where a copy is a single run on both sides, or filled with a pattern."""
 
 from __future__ import annotations
 

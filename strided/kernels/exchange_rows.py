@@ -14,14 +14,13 @@ from numba.core import types
 
 from strided.kernels import NEAR, simd_bytes
 from strided.kernels.compile import BYTES, NUMBER, TABLE, WRITABLE, ZERO, kernel, part, separate
-from strided.kernels.held_run import move_run
 from strided.kernels.llvm import INTEGER, VECTOR, as_bytes, entries, loaded, operation, put_lines, same
-from strided.kernels.put_words import EVERY_BIT, copy_bytes, put_bits
+from strided.kernels.put_words import EVERY_BIT, mask_of, put_masked
 
 #: Bytes of the source that are read until those are wanted that are asked for.
 _AHEAD = 1 << 12
 _ARGUMENTS = BYTES, WRITABLE, TABLE, TABLE, TABLE, NUMBER, NUMBER, NUMBER, WRITABLE
-#: Those of packed elements: whether the first one of a byte lies in its high bits, besides.
+#: Those of packed elements: `high_first` as in `packed_runs`, besides. (With ``& 1`` LLVM knows that it is 0 or 1.)
 _PACKED_ARGUMENTS = (*_ARGUMENTS, NUMBER)
 # The scratch: where rows lie in the source, in the target and in the scratch; a line of each, and what becomes of them.
 _SOURCES, _TARGETS, _PLACES, _READ, _MADE = 0, 256, 512, 1024, 1024 + 2048
@@ -71,16 +70,17 @@ exchange_lines16, exchange_lines8, exchange_lines4, exchange_lines2, exchange_li
 
 
 @part
-def _copy(exchange, shared, source, target, outer, rows, pieces, members, streaming, scratch, turned):
-    """Copy what the tables describe; the k-th row of a word is the one with the number ``k ^ turned``.
+def _copy(exchange, shared, source, target, outer, rows, pieces, members, streaming, scratch, flip):
+    """Copy what the tables describe; the k-th row of a word is the one with the number ``k ^ flip``: `flip` is not 0
+    where the first element of a byte lies in its high bits.
 
     `members` tells how many rows of a word of the source, and of the target, are there.
     """
     room = simd_bytes.address(scratch) + 63 & -64
     phases, size = ZERO, ZERO
     for k in range(shared):
-        simd_bytes.put_item(room + _SOURCES, k, rows[min(k ^ turned, members[1] - 1), 0])
-        simd_bytes.put_item(room + _TARGETS, k, rows[min(k ^ turned, members[0] - 1), 1])
+        simd_bytes.put_item(room + _SOURCES, k, rows[min(k ^ flip, members[1] - 1), 0])
+        simd_bytes.put_item(room + _TARGETS, k, rows[min(k ^ flip, members[0] - 1), 1])
         simd_bytes.put_item(room + _PLACES, k, 64 * k)
     for k in range(members[0]):
         phases |= rows[k, 1]
@@ -90,8 +90,8 @@ def _copy(exchange, shared, source, target, outer, rows, pieces, members, stream
     streams = streaming != 0 and phases & 63 == 0
     wanted = ZERO
     for k in range(shared):
-        wanted |= ZERO + (k ^ turned < members[0]) << k
-    mask = mask_of(members[1], shared, turned)
+        wanted |= ZERO + (k ^ flip < members[0]) << k
+    mask = mask_of(members[1], shared, flip)
     on = max(1, _AHEAD // max(1, size * shared)) if source.size > NEAR else ZERO
     end = simd_bytes.address(source) + source.size
     for o in range(outer.shape[0]):
@@ -139,36 +139,7 @@ def _some(exchange, shared, s, t, count, wanted, mask, past, room, end):
     for k in range(shared):
         if wanted >> k & 1:
             goal = t + simd_bytes.item(room + _TARGETS, k)
-            put_words(goal, room + _MADE + 64 * k, count, mask, shared, past, room + _READ)
-
-
-@part
-def mask_of(members, shared, turned):
-    """The bits of the first rows in a word that `shared` of them share, the k-th of these being ``k ^ turned``."""
-    mask = ZERO
-    for k in range(shared):
-        if k ^ turned < members:
-            mask |= (1 << 32 // shared) - 1 << k * (32 // shared)
-    return mask
-
-
-@separate
-def put_words(t, made, size, mask, shared, streaming, room):
-    """Write up to a line of words at a multiple of 64 `made`, of each as much as `mask` tells; past the caches or not.
-
-    Of words that rows of bytes share no others are touched. Packed ones are written as a whole, and read before.
-    """
-    if mask == EVERY_BIT:
-        if streaming and size == 64:
-            simd_bytes.put(t, simd_bytes.load(made), streaming)
-        else:
-            move_run(t, made, size)
-    elif shared > 4:
-        put_bits(t, simd_bytes.load(made), size, mask, room)
-    elif simd_bytes.writes_by_mask():
-        simd_bytes.store_masked(t, simd_bytes.load(made), size, mask)
-    else:
-        copy_bytes(t, made, size, mask)
+            put_masked(goal, room + _MADE + 64 * k, count, mask, shared, past, room + _READ)
 
 
 @kernel(*_ARGUMENTS)
@@ -186,21 +157,21 @@ def exchange8(source, target, outer, rows, pieces, in_source, in_target, streami
 
 
 @kernel(*_PACKED_ARGUMENTS)
-def exchange4(source, target, outer, rows, pieces, in_source, in_target, streaming, scratch, order):
+def exchange4(source, target, outer, rows, pieces, in_source, in_target, streaming, scratch, high_first):
     """Words of eight rows of 4 bits."""
     members = in_source, in_target
-    _copy(exchange_lines4, 8, source, target, outer, rows, pieces, members, streaming, scratch, order & 1)
+    _copy(exchange_lines4, 8, source, target, outer, rows, pieces, members, streaming, scratch, high_first & 1)
 
 
 @kernel(*_PACKED_ARGUMENTS)
-def exchange2(source, target, outer, rows, pieces, in_source, in_target, streaming, scratch, order):
+def exchange2(source, target, outer, rows, pieces, in_source, in_target, streaming, scratch, high_first):
     """Words of sixteen rows of 2 bits."""
     members = in_source, in_target
-    _copy(exchange_lines2, 16, source, target, outer, rows, pieces, members, streaming, scratch, 3 * (order & 1))
+    _copy(exchange_lines2, 16, source, target, outer, rows, pieces, members, streaming, scratch, 3 * (high_first & 1))
 
 
 @kernel(*_PACKED_ARGUMENTS)
-def exchange1(source, target, outer, rows, pieces, in_source, in_target, streaming, scratch, order):
+def exchange1(source, target, outer, rows, pieces, in_source, in_target, streaming, scratch, high_first):
     """Words of 32 rows of single bits."""
     members = in_source, in_target
-    _copy(exchange_lines1, 32, source, target, outer, rows, pieces, members, streaming, scratch, 7 * (order & 1))
+    _copy(exchange_lines1, 32, source, target, outer, rows, pieces, members, streaming, scratch, 7 * (high_first & 1))

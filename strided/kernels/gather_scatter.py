@@ -8,7 +8,7 @@ from numba import types
 from strided.kernels import CACHED, CHECK, DIVIDE, FETCHED, POINTS, SHIFT, SPLIT, simd_bytes, simd_int32
 from strided.kernels.compile import BYTES, LIST, NUMBER, TABLE, WRITABLE, ZERO, kernel, part
 from strided.kernels.llvm import LINE
-from strided.kernels.words import load_word, log2, store_word
+from strided.kernels.unaligned import load_unsigned, log2, store_unsigned
 
 _AHEAD = 96  # elements between a load and the one prefetched with it: a third faster than none
 
@@ -26,7 +26,7 @@ def _gather(source, target, offsets, width, like):
             simd_bytes.prefetch(simd_bytes.address(source) + offsets[i + _AHEAD] * width)
         at = offsets[i]
         if 0 <= at < elements:
-            store_word(target, i * width, load_word(source, at * width, like))
+            store_unsigned(target, i * width, load_unsigned(source, at * width, like))
         else:
             outside += 1
     return outside
@@ -39,7 +39,7 @@ def _scatter(source, target, offsets, width, like):
     for i in range(offsets.shape[0]):
         at = offsets[i]
         if 0 <= at < elements:
-            store_word(target, at * width, load_word(source, i * width, like))
+            store_unsigned(target, at * width, load_unsigned(source, i * width, like))
         else:
             outside += 1
     return outside
@@ -151,7 +151,7 @@ def _shift(numbers, start, step, shifted):
 
 @part
 def _follow(step, first, lists, offsets, data, bits):
-    """Take one step for a block of elements; return 0 if no index is out of bounds."""
+    """Take one step of `gather_points` for a block of elements; return 0 if no index is out of bounds."""
     kind, own, factor, x, y, z = step
     numbers = lists + own * _LIST
     if kind == CHECK:
@@ -165,7 +165,7 @@ def _follow(step, first, lists, offsets, data, bits):
         _split(numbers, x, y, lists + 3 * _LIST, factor, offsets)
     elif kind == DIVIDE:
         _divide(numbers, x, y, factor, offsets)
-    elif kind > SHIFT:
+    elif kind > SHIFT:  # FETCH: an equality would be more instructions
         for i in range(x, x + FETCHED):
             simd_bytes.prefetch(data + (simd_int32.number(offsets + 4 * i) * bits >> 3))
     else:
@@ -247,7 +247,7 @@ def _sums(source, target, outer, inner, width, like):
     t = 0
     for i in range(outer.shape[0]):
         for j in range(inner.shape[0]):
-            store_word(target, t, load_word(source, (outer[i] + inner[j]) * width, like))
+            store_unsigned(target, t, load_unsigned(source, (outer[i] + inner[j]) * width, like))
             t += width
 
 

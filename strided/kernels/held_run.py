@@ -1,4 +1,4 @@
-"""A run of bytes put together in the scratch before it is written by whole lines.
+"""A run of bytes put together in the scratch before it is written by whole lines: write combining, in software.
 
 It is three numbers: where its first byte belongs that is not written yet, where its last one ends, and where the first
 byte of the scratch belongs, that `place` is the address of: a multiple of 64. So what goes on with the run is put at

@@ -1,6 +1,7 @@
 """Tiled, interleaved and row-major buffers into one another: lanes that are neighbours on both sides.
 
-`row_driver.drive` says what the tables mean.
+``rows`` copies runs that both sides have. Where a sub-tile of one side puts rows of 8 or 16 bits into words,
+``deinterleave`` takes them out and ``interleave`` puts them in. `row_driver.drive` says what the tables mean.
 """
 
 from __future__ import annotations

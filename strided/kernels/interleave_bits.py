@@ -126,8 +126,8 @@ def deinterleave_bits(
         if streaming and _are_cut(target, *tables[:3]):
             if take_long(_unzip, 32 // bits, 1, _LONG_ROW, source, target, tables, scratch, options):
                 return
-    sharing, widths = 32 // bits, (4, 1, 1)
-    drive(_fields, spill_run, _place, rows_alone, sharing, widths, source, target, tables, streaming, scratch, options)
+    shared, widths = 32 // bits, (4, 1, 1)
+    drive(_fields, spill_run, _place, rows_alone, shared, widths, source, target, tables, streaming, scratch, options)
 
 
 @kernel(*ARGUMENTS, NUMBER, NUMBER)

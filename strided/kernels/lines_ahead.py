@@ -1,4 +1,4 @@
-"""What is asked for before its turn: lines of the source, and those of the target that are read first."""
+"""Prefetching along lanes: lines of the source, and of the target where these are read before they are written."""
 
 from __future__ import annotations
 

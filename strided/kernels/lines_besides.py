@@ -13,6 +13,10 @@ from llvmlite import ir
 from strided.kernels.llvm import INT64, LINE, VECTOR, ask_for, blended, loaded, pointer_to, stream
 from strided.kernels.squares import entry
 
+# Measured on 256 MB, in time per line against a plain copy's: rows written one line at a time take twice as long as by
+# pairs; 64 rows read side by side one line at a time half as long again as by eight; lines asked for before they are
+# wanted take a third less.
+
 #: Rows of which what is kept is asked for before it is wanted.
 KEPT_AHEAD = 16
 #: Bytes of one row that are asked for one after the other; those of its last chunk, which may have half of another.

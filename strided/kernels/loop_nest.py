@@ -1,9 +1,10 @@
 """The general kernels: nests of loops over tables, for copies that suit no vector kernel.
 
-A copy is three tables. `outer` holds one (source, target) byte offset a row. `p` and `q` hold one *piece* a row,
-(source, target, length): elements that lie at equal steps on both sides. The kernel goes through every combination;
-clipped tiles, windows and misaligned tiles only change the tables. The caller has checked that all of it lies inside
-both buffers.
+A copy is three tables. `outer` holds one (source, target) offset a row, in bytes, or in elements for ``nest_bits``. `p`
+and `q` hold one *piece* a row, (source, target, length): elements that lie at equal steps on both sides. `q` runs along
+the target's nearest axis, `p` along the source's, or another one where both have the same. The kernel goes through
+every combination; clipped tiles, windows and misaligned tiles only change the tables. The caller has checked that all
+of it lies inside both buffers.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import numpy as np
 from numba import types
 
 from strided.kernels.compile import BYTES, NUMBER, TABLE, WRITABLE, kernel, part
-from strided.kernels.words import load_word, store_word, width_of
+from strided.kernels.unaligned import load_unsigned, store_unsigned, width_of
 
 #: Side in elements of the squares of a transposing nest: both sides' lines stay in the first-level cache.
 _SQUARE = 32
@@ -26,7 +27,7 @@ def _run(source, s, target, t, count, like):
     """Elements side by side, to elements side by side."""
     width = width_of(like)
     for j in range(count):
-        store_word(target, t + j * width, load_word(source, s + j * width, like))
+        store_unsigned(target, t + j * width, load_unsigned(source, s + j * width, like))
 
 
 @part
@@ -37,13 +38,13 @@ def _line(source, s, s_step, target, t, t_step, count, like):
         _run(source, s, target, t, count, like)
     elif t_step == width and s_step == -width:
         for j in range(count):
-            store_word(target, t + j * width, load_word(source, s - j * width, like))
+            store_unsigned(target, t + j * width, load_unsigned(source, s - j * width, like))
     elif t_step == width and s_step == 2 * width:
         for j in range(count):
-            store_word(target, t + j * width, load_word(source, s + j * 2 * width, like))
+            store_unsigned(target, t + j * width, load_unsigned(source, s + j * 2 * width, like))
     else:
         for j in range(count):
-            store_word(target, t + j * t_step, load_word(source, s + j * s_step, like))
+            store_unsigned(target, t + j * t_step, load_unsigned(source, s + j * s_step, like))
 
 
 @part
@@ -53,7 +54,7 @@ def _square(source, s, target, t, rows, p_source, p_target, lanes, q_source, q_t
             for i in range(i0, min(rows, i0 + _SQUARE)):
                 si, ti = s + i * p_source, t + i * p_target
                 for j in range(j0, min(lanes, j0 + _SQUARE)):
-                    store_word(target, ti + j * q_target, load_word(source, si + j * q_source, like))
+                    store_unsigned(target, ti + j * q_target, load_unsigned(source, si + j * q_source, like))
 
 
 @part
@@ -99,21 +100,21 @@ def nest64(source, target, outer, p, p_steps, q, q_steps):
 
 
 @part
-def _bits_at(source, place, bits, flip, each):
-    """A packed element; `each` is the logarithm of how many share a byte."""
-    shift = (place & (1 << each) - 1) * bits ^ flip
-    return source[place >> each] >> shift & (1 << bits) - 1
+def _bits_at(source, place, bits, flip, log):
+    """A packed element; `log` is the logarithm of how many share a byte."""
+    shift = (place & (1 << log) - 1) * bits ^ flip
+    return source[place >> log] >> shift & (1 << bits) - 1
 
 
 @part
-def _put_bits(target, place, bits, flip, each, value):
-    shift = (place & (1 << each) - 1) * bits ^ flip
+def _put_bits(target, place, bits, flip, log, value):
+    shift = (place & (1 << log) - 1) * bits ^ flip
     mask = (1 << bits) - 1 << shift
-    target[place >> each] = target[place >> each] & ~mask & 0xFF | value << shift & mask
+    target[place >> log] = target[place >> log] & ~mask & 0xFF | value << shift & mask
 
 
 @part
-def _each(bits):
+def _log_of_byte(bits):
     """The logarithm of how many elements share a byte."""
     return 3 if bits == 1 else 2 if bits == 2 else 1 if bits == 4 else 0
 
@@ -179,18 +180,18 @@ def _turned(x, bits):
 def _eight_at(source, byte, bits):
     """The word with the eight packed elements that begin at a byte."""
     if bits == 4:
-        return np.uint64(load_word(source, byte, np.uint32(0)))
+        return np.uint64(load_unsigned(source, byte, np.uint32(0)))
     if bits == 2:
-        return np.uint64(load_word(source, byte, np.uint16(0)))
+        return np.uint64(load_unsigned(source, byte, np.uint16(0)))
     return np.uint64(source[byte])
 
 
 @part
 def _put_eight(target, byte, bits, x):
     if bits == 4:
-        store_word(target, byte, np.uint32(x))
+        store_unsigned(target, byte, np.uint32(x))
     elif bits == 2:
-        store_word(target, byte, np.uint16(x))
+        store_unsigned(target, byte, np.uint16(x))
     else:
         target[byte] = x
 
@@ -198,36 +199,36 @@ def _put_eight(target, byte, bits, x):
 @part
 def _unpacked(source, s, target, t, count, bits, flip, sign):
     """Packed elements side by side to bytes side by side."""
-    each = _each(bits)
+    log = _log_of_byte(bits)
     j = 0
-    while j < count and (s + j) & (1 << each) - 1:
-        target[t + j] = (_bits_at(source, s + j, bits, flip, each) ^ sign) - sign
+    while j < count and (s + j) & (1 << log) - 1:
+        target[t + j] = (_bits_at(source, s + j, bits, flip, log) ^ sign) - sign
         j += 1
     # Multiplied by this, the sign of an element fills the bits above it in its byte.
     signs, fill = np.uint64(sign) * np.uint64(0x0101010101010101), np.uint64((1 << (9 - bits)) - 2)
     while j + 8 <= count:
-        x = _spread(_eight_at(source, s + j >> each, bits), bits, flip)
-        store_word(target, t + j, x | (x & signs) * fill)
+        x = _spread(_eight_at(source, s + j >> log, bits), bits, flip)
+        store_unsigned(target, t + j, x | (x & signs) * fill)
         j += 8
     while j < count:
-        target[t + j] = (_bits_at(source, s + j, bits, flip, each) ^ sign) - sign
+        target[t + j] = (_bits_at(source, s + j, bits, flip, log) ^ sign) - sign
         j += 1
 
 
 @part
 def _packed(source, s, target, t, count, bits, flip):
     """Bytes side by side to packed elements side by side."""
-    each = _each(bits)
+    log = _log_of_byte(bits)
     j = 0
-    while j < count and (t + j) & (1 << each) - 1:
-        _put_bits(target, t + j, bits, flip, each, source[s + j])
+    while j < count and (t + j) & (1 << log) - 1:
+        _put_bits(target, t + j, bits, flip, log, source[s + j])
         j += 1
     while j + 8 <= count:
-        x = load_word(source, s + j, np.uint64(0))
-        _put_eight(target, t + j >> each, bits, _gathered(x, bits, flip))
+        x = load_unsigned(source, s + j, np.uint64(0))
+        _put_eight(target, t + j >> log, bits, _gathered(x, bits, flip))
         j += 8
     while j < count:
-        _put_bits(target, t + j, bits, flip, each, source[s + j])
+        _put_bits(target, t + j, bits, flip, log, source[s + j])
         j += 1
 
 
@@ -238,7 +239,7 @@ def nest_bits(source, target, outer, p, p_steps, q, q_steps, s_bits, t_bits, s_h
     `s_high` and `t_high` are 1 where the first element of a byte lies in its high bits; `signed` is 1 where the value
     is sign-extended as it becomes a byte.
     """
-    s_each, t_each = _each(s_bits), _each(t_bits)
+    s_log, t_log = _log_of_byte(s_bits), _log_of_byte(t_bits)
     s_flip, t_flip = (8 - s_bits) * s_high, (8 - t_bits) * t_high
     sign = signed << (s_bits - 1)
     dense = q_steps[0] == 1 and q_steps[1] == 1
@@ -255,8 +256,8 @@ def nest_bits(source, target, outer, p, p_steps, q, q_steps, s_bits, t_bits, s_h
                         _packed(source, s, target, t, count, t_bits, t_flip)
                     else:
                         for j in range(count):
-                            value = _bits_at(source, s + j * q_steps[0], s_bits, s_flip, s_each)
+                            value = _bits_at(source, s + j * q_steps[0], s_bits, s_flip, s_log)
                             if t_bits < 8:
-                                _put_bits(target, t + j * q_steps[1], t_bits, t_flip, t_each, value)
+                                _put_bits(target, t + j * q_steps[1], t_bits, t_flip, t_log, value)
                             else:
                                 target[t + j * q_steps[1]] = (value ^ sign) - sign

@@ -1,14 +1,15 @@
 """Rows put into words that they share: those of one word together, whether they are all of its rows or some.
 
-`put_rows`, which is handed in, writes up to 16 words: those bits that are ones in a mask, and no others. `row_driver`
-says what the tables mean.
+`put_rows`, which is handed in, writes up to 16 words: those bits that are ones in a mask, and no others. It is
+`put_bytes` or `put_bits`; `put_masked` does the same for words that other kernels have made. `row_driver` says what the
+tables mean.
 """
 
 from __future__ import annotations
 
 from strided.kernels import CACHED, bitfields, simd_bytes
 from strided.kernels.compile import ZERO, part, separate
-from strided.kernels.held_run import move_end
+from strided.kernels.held_run import move_end, move_run
 from strided.kernels.shared_rows import GATHERED_ROW, SIDE, is_complete
 from strided.kernels.tables import begin
 
@@ -64,9 +65,9 @@ def put_together(fetch, put_rows, bits, flip, fixed, place, rows, i, last, cut, 
         return patched(fetch, put_rows, bits, flip, fixed, place, rows, i, last, cut, manner)
     shared = fixed[3]
     count, mask = (shared, ZERO + EVERY_BIT) if complete else _present(rows, i, last, bits, flip)
-    # The rows of a byte, from its lowest bits on.
-    turned = (8 // bits - 1) * (flip > 0) if bits < 8 else ZERO
-    far = _locate(place[0], rows, i, count, shared, turned, fixed[5])
+    # The rows of a byte stand in the table from its lowest bits on.
+    row_flip = (8 // bits - 1) * (flip > 0) if bits < 8 else ZERO
+    far = _locate(place[0], rows, i, count, shared, row_flip, fixed[5])
     pieces, first, stop, _ = cut
     for p in range(first, stop):
         s, t = pieces[p, 0], place[1] + pieces[p, 1]
@@ -93,8 +94,8 @@ def _ask_to_write(t, size):
 
 
 @part
-def _locate(start, rows, i, count, shared, turned, room):
-    """Make the table of where the rows of a word begin, their numbers changed by `turned`; the last of these places."""
+def _locate(start, rows, i, count, shared, row_flip, room):
+    """Make the table of where the rows of a word begin, row k as number ``k ^ row_flip``; the last of these places."""
     far = ZERO
     if count < shared:
         # What belongs to other rows of these bytes is not written: it may be anything.
@@ -103,7 +104,7 @@ def _locate(start, rows, i, count, shared, turned, room):
     for k in range(i, i + count):
         s = start + rows[k, 0]
         far = max(far, s)
-        simd_bytes.put_integer(room + _ROWS + 8 * (rows[k, 2] ^ turned), s)
+        simd_bytes.put_integer(room + _ROWS + 8 * (rows[k, 2] ^ row_flip), s)
     return far
 
 
@@ -215,6 +216,36 @@ def put_bits(t, words, size, mask, room):
         simd_bytes.store(room, words)
         for k in range(0, size, 4):
             simd_bytes.change_word(t + k, room + k, mask)
+
+
+@separate
+def put_masked(t, made, size, mask, shared, streaming, room):
+    """Write up to a line of words that lie at `made`, of each those bits that are ones in `mask`.
+
+    Of words that up to four rows share, no other bytes are touched; those of packed elements are read, and written as a
+    whole. Whole lines go past the caches with `streaming`: `t` is a multiple of 64 then. 64 bytes are read at `made`.
+    """
+    if mask == EVERY_BIT:
+        if streaming and size == 64:
+            simd_bytes.put(t, simd_bytes.load(made), streaming)
+        else:
+            move_run(t, made, size)
+    elif shared > 4:
+        put_bits(t, simd_bytes.load(made), size, mask, room)
+    elif simd_bytes.writes_by_mask():
+        simd_bytes.store_masked(t, simd_bytes.load(made), size, mask)
+    else:
+        copy_bytes(t, made, size, mask)
+
+
+@part
+def mask_of(members, shared, flip):
+    """The bits of the first rows in a word that `shared` of them share, the k-th of these being ``k ^ flip``."""
+    mask = ZERO
+    for k in range(shared):
+        if k ^ flip < members:
+            mask |= (1 << 32 // shared) - 1 << k * (32 // shared)
+    return mask
 
 
 @part

@@ -12,6 +12,20 @@ rows share. These rows all give the offset of the word; `member` says which of t
 A streamed target is written in whole lines. What a piece leaves of a line stays in a register, and the
 piece, row or matrix that goes on where this one ended completes it. So odd sizes, and targets that begin inside a
 line, cost little.
+
+What one part hands to the next goes by these names, here and in `shared_rows` and `put_words`:
+
+- `fixed`: bytes of a lane on both sides, bytes of the source that make a line, rows that share a lane of the target,
+  whether to stream, and scratch memory
+- `origin`: the addresses of a matrix in the source and in the target; `place`: those of a row, or of a piece and its
+  bytes in the target
+- `chosen`: the rows' table, and the block of them, from and to; `cut`: the same of the pieces, and how many there are
+- `ends`: the addresses at which the source begins and ends
+- `how`: how a row is fetched, and the lowest and the highest address from which a fetch reads the source alone
+- `line`: the line begun and not yet written: where its first byte belongs, where its last one ends, and all of it
+- `lead`: bytes on to what is asked for, whether the source lies beyond the caches, bytes of a row whose two ends are
+  asked for (0 for none), and the lines behind short pieces, as `lines_ahead.gap_behind` tells them
+- `ahead`: what `lines_ahead.ask` takes; `later`: what `lines_ahead.ask_for_end` takes
 """
 
 from __future__ import annotations
@@ -35,6 +49,9 @@ from strided.kernels.lines_ahead import (
 ARGUMENTS = (BYTES, WRITABLE, TABLE, TABLE, TABLE, LIST, LIST, NUMBER, WRITABLE)
 """Arguments of these kernels: source, target, the five tables, whether to stream, scratch."""
 
+# Where in the scratch, behind the line begun, a fetch finds what it would read beyond an end of the source.
+_SPILLED = 1024
+
 
 @part
 def drive(fetch, spill, aim, block, known, widths, source, target, tables, streaming, scratch, options):
@@ -42,14 +59,13 @@ def drive(fetch, spill, aim, block, known, widths, source, target, tables, strea
 
     `fetch` makes one line of the target, `spill` moves what a fetch reads to where it may read more, `aim` tells how to
     fetch a given row. `widths` are the bytes of a lane in a row of the source, those in the target, and the rows that
-    share a lane of the target. `block` copies the pieces of a block of rows: `rows_alone`, for which the rows that
-    share a word of the source are `known`, or, where rows share lanes, what `shared_rows` makes of what it has `known`.
+    share a lane of the target. `block` copies the pieces of a block of rows: `rows_alone`, or one of those that
+    `shared_rows.blocks` makes. `known` is what it is told of the tables: how many rows share a word of the source, or
+    what `shared_rows.drive_shared` has found out.
     """
     outer, rows, pieces, row_cuts, piece_cuts = tables
     s_lane, t_lane, shared = widths
     room = simd_bytes.address(scratch) + 255 & -256
-    # Shared by all parts: bytes of a lane on both sides, bytes of the source that make a line, rows that share a lane,
-    # whether to stream, scratch memory.
     fixed = s_lane, t_lane, 64 * s_lane // t_lane, shared, streaming, room
     ends = simd_bytes.address(source), simd_bytes.address(source) + source.size
     line = room, room, simd_bytes.zero()
@@ -156,10 +172,7 @@ def _seam(cut, p, t_row, t_lane):
 
 @part
 def copy_piece(fetch, spill, fixed, place, how, ahead, line):
-    """Copy a piece by whole lines.
-
-    `line` is the one begun and not yet written: where its first byte belongs, where its last one ends, and all of it.
-    """
+    """Copy a piece by whole lines; return the line begun."""
     _, _, step, shared, streaming, room = fixed
     s, t, count = place
     first, end, carry = line
@@ -245,14 +258,11 @@ def copy_plain(fetch, spill, fixed, place, how, ahead):
 
 @part
 def edge(fetch, spill, s, back, count, step, how, room):
-    """A fetch of `count` bytes, behind `back` others, that reads nothing outside the source for the rest.
-
-    `how` to fetch, and the least and the largest place from where that reads the source alone.
-    """
+    """A fetch of `count` bytes, behind `back` others, that reads nothing outside the source for the rest."""
     manner, low, high = how
     s -= back * step >> 6
     if s < low or s > high:
-        s, manner = spill(room + 1024, s + (back * step >> 6), min(count, 64) * step >> 6, manner)
+        s, manner = spill(room + _SPILLED, s + (back * step >> 6), min(count, 64) * step >> 6, manner)
         s -= back * step >> 6
     return fetch(s, manner)
 

@@ -21,8 +21,10 @@ from strided.kernels.transpose_squares import (
     wanted_at,
 )
 
-_PAST = ZERO + 1  # the caches
-_NEITHER = ZERO, ZERO  # end of a row
+#: As `streaming`: past the caches.
+_PAST = ZERO + 1
+#: As `ends`: rows neither begin nor end here.
+_NEITHER = ZERO, ZERO
 
 
 @separate

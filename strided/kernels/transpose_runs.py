@@ -48,9 +48,9 @@ def _gather(place, rows, s, size, beyond):
 
 
 @part
-def _put(row, part, rows, s, size, beyond, streaming, room):
-    """Write the bytes `part`, from and to, of a row of the target; the row begins at `row`, and its runs lie at `s`."""
-    begin, end = part
+def _put(row, span, rows, s, size, beyond, streaming, room):
+    """Write the bytes `span`, from and to, of a row of the target; the row begins at `row`, and its runs lie at `s`."""
+    begin, end = span
     first, last = (begin - row) // size, (end - row + size - 1) // size
     chosen = rows + 8 * first, rows + 8 * last
     if not streaming:

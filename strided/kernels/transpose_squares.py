@@ -1,6 +1,16 @@
 """Squares of a transposition: where their rows are read from, what is asked for meanwhile, and the map of the scratch.
 
-`transpose` says what the tables mean; its ways of writing what was turned share these.
+`transpose` says what the tables mean; its ways of writing what was turned share these. What they hand on goes by these
+names, a table being the address of some int64:
+
+- `origin`: a table of the offsets of the source's rows, the address that they count from, and the largest of them;
+  `goal`: the same of the target, without the last
+- `extent`: how many p and how many q, or p alone where it is one number; `present`: rows and columns of a square
+- `bounds`: the addresses at which the source begins and ends, and how many of its rows lie in a line
+- `following`: a table of the rows that are read next, the address that they count from, how many q, and how many p
+- `others`: what the turning of a square does besides, the last seven arguments of `block_transpose.turn8`; `asked`: the
+  first three of these
+- `room`: the scratch, from a multiple of 64 on; `width`: bytes of an element
 """
 
 from __future__ import annotations
@@ -13,10 +23,8 @@ from strided.kernels.lines_besides import CHUNK
 ARGUMENTS = (BYTES, WRITABLE, TABLE, LIST, LIST, TABLE, TABLE, NUMBER, WRITABLE)
 """Arguments of transposes: source, target, the five tables, whether to stream, scratch."""
 
-# Measured on 256 MB, in time per line against a plain copy's: rows written one line at a time take twice as long as by
-# pairs; 64 rows read side by side one line at a time half as long again as by eight; lines asked for before they are
-# wanted take a third less; a load that must wait for a store behind streaming stores waits for memory; lines written
-# while others are turned, not after them, take a seventh less.
+# Measured on 256 MB, in time per line against a plain copy's: a load that must wait for a store behind streaming stores
+# waits for memory; lines written while others are turned, not after them, take a seventh less.
 BAND = 2048  # rows of the target done before the next lines of any: of each 64 bytes may be kept, 128 KB in all
 LAG = 128  # lines held back before they are written; the ring holds twice as many
 
@@ -166,8 +174,11 @@ def _share(count, squares, size, width):
 
 @part
 def wanted_at(plan, p):
-    """What is asked for while the squares at p are turned: rows, as `asking` has them; of how many squares before these
-    the shares were asked for; a share; and how many rows lie in a line."""
+    """What is asked for while the squares at p are turned; `plan` is what `asking` answers.
+
+    That is the rows, as `asking` has them; of how many squares before these the shares were asked for; a share, as
+    `_share` tells it; and how many rows lie in a line.
+    """
     here, following, (chunk, last), across, width, shares, sharing = plan
     begin = min(p * width // chunk * chunk, last)
     rows, share = (here[0], here[1] + begin + chunk, here[2]), shares[0]
@@ -208,6 +219,8 @@ def does_more(width, rows, columns):
 
 
 def turning(width, whole, some):
+    """What turns squares of elements of `width` bytes, by an operation for whole squares and one for small parts."""
+
     @part
     def turn(sources, source, targets, target, room, others, present):
         """Turn what is present (rows, columns) of a square; of a small part of one, nothing else."""

@@ -16,7 +16,7 @@ from numba.core import types
 
 from strided.kernels import simd_bytes
 from strided.kernels.compile import BYTES, LIST, NUMBER, TABLE, WRITABLE, ZERO, kernel, part, separate
-from strided.kernels.exchange_rows import exchanged, mask_of, put_words
+from strided.kernels.exchange_rows import exchanged
 from strided.kernels.held_run import move_end
 from strided.kernels.llvm import (
     INT64,
@@ -34,7 +34,7 @@ from strided.kernels.llvm import (
     shuffled,
     splat,
 )
-from strided.kernels.put_words import EVERY_BIT
+from strided.kernels.put_words import EVERY_BIT, mask_of, put_masked
 from strided.kernels.squares import transposed
 from strided.kernels.transpose_squares import (
     HELD,
@@ -50,7 +50,7 @@ from strided.kernels.transpose_squares import (
 )
 
 _ARGUMENTS = (BYTES, WRITABLE, TABLE, LIST, LIST, TABLE, TABLE, NUMBER, NUMBER, NUMBER, WRITABLE)
-#: Those of packed elements: whether the first one of a byte lies in its high bits, besides.
+#: Those of packed elements: `high_first` as in `packed_runs`, besides. (With ``& 1`` LLVM knows that it is 0 or 1.)
 _PACKED_ARGUMENTS = (*_ARGUMENTS, NUMBER)
 
 #: Bytes of a run of the target that are written before those of the next one.
@@ -63,12 +63,12 @@ _ENDS_AHEAD = 8
 _WORDS = VECTOR.of(32)
 
 
-def _turned_in_bytes(builder, line, bits, order):
+def _turned_in_bytes(builder, line, bits, flip):
     """A line of words, of which neighbours, and then those twice as far apart, exchange what lies as far in a byte.
 
-    `order` is not 0 where the first element of a byte lies in its high bits.
+    `flip` is not 0 where the first element of a byte lies in its high bits.
     """
-    is_high = splat(builder, builder.icmp_signed("!=", order, INT64(0)), ir.VectorType(ir.IntType(1), _WORDS.count))
+    is_high = splat(builder, builder.icmp_signed("!=", flip, INT64(0)), ir.VectorType(ir.IntType(1), _WORDS.count))
     step = 1
     while step * bits < 8:
         apart = step * bits
@@ -90,10 +90,10 @@ def _turned_in_bytes(builder, line, bits, order):
     return line
 
 
-def _turned(builder, line, bits, order):
+def _turned(builder, line, bits, flip):
     """A line of blocks with each turned; of a block of two lines, as far as what changes places lies in one."""
     unit = VECTOR.of(max(8, bits))
-    line = builder.bitcast(_turned_in_bytes(builder, builder.bitcast(line, _WORDS), bits, order), unit)
+    line = builder.bitcast(_turned_in_bytes(builder, builder.bitcast(line, _WORDS), bits, flip), unit)
     # Whole bytes, or elements, are left: as many rows and columns of them, in words so far apart.
     each, side, units = max(1, 8 // bits), min(32 // bits, _WORDS.count), 32 // unit.element.width
     count = side // each
@@ -111,7 +111,7 @@ def _turn(bits):
     together = max(1, LINE // block)
 
     @operation(types.void, *[INTEGER] * 5)
-    def turn(builder, rows, source, target, order, streaming):
+    def turn(builder, rows, source, target, flip, streaming):
         """Turn a line of blocks, or two lines of one, to `target`; past the caches or not.
 
         The blocks lie at offsets from a table, which begins at `rows`, with `source` added to them.
@@ -121,14 +121,14 @@ def _turn(bits):
             lines = [loaded(builder, builder.add(*places, INT64(k)), VECTOR) for k in (0, LINE)]
         else:
             lines = [concatenated(builder, [loaded(builder, place, Vector(block)) for place in places])]
-        made = [_turned(builder, line, bits, order) for line in lines]
+        made = [_turned(builder, line, bits, flip) for line in lines]
         if len(made) > 1:
             halves = exchanged(builder, [builder.bitcast(line, _WORDS) for line in made], 16)
             made = [as_bytes(builder, line) for line in halves]
         put_lines(builder, made, [builder.add(target, INT64(LINE * k)) for k in range(len(made))], streaming)
 
     @operation(types.void, *[INTEGER] * 6)
-    def turn_square(builder, rows, source, places, target, order, streaming):
+    def turn_square(builder, rows, source, places, target, flip, streaming):
         """Turn the blocks of a line of as many rows as it has blocks, to as many; past the caches or not.
 
         These begin at offsets from a table, too, at `places`, with `target` added to them.
@@ -136,7 +136,7 @@ def _turn(bits):
         lines = [
             loaded(builder, place, VECTOR, min(64, 8 * block)) for place in entries(builder, rows, source, together)
         ]
-        made = [_turned(builder, line, bits, order) for line in transposed(builder, lines)]
+        made = [_turned(builder, line, bits, flip) for line in transposed(builder, lines)]
         put_lines(builder, made, entries(builder, places, target, together), streaming)
 
     return turn, turn_square
@@ -150,12 +150,12 @@ turn_blocks1, _ = _turn(1)
 
 
 @part
-def _never(rows, source, places, target, order, streaming):
+def _never(rows, source, places, target, flip, streaming):
     """In place of what turns a square, for blocks that are no part of a line."""
 
 
 @part
-def _transpose(turn, square, shared, source, target, tables, members, streaming, scratch, order):
+def _transpose(turn, square, shared, source, target, tables, members, streaming, scratch, flip):
     """Copy what the tables describe, in blocks of as many words as rows share one.
 
     `members` tells how many words are wanted of the last block of a run of the target, and of the source how many words
@@ -164,7 +164,7 @@ def _transpose(turn, square, shared, source, target, tables, members, streaming,
     (_, matrices), (_, q_count), (_, p_count), _, (q_pieces, across) = tables
     row = 4 * shared * p_count
     on = matrices_ahead(q_count * row)
-    there = members[1], mask_of(members[1], shared, order)
+    there = members[1], mask_of(members[1], shared, flip)
     room = simd_bytes.address(scratch) + 63 & -64
     bounds = simd_bytes.address(source), simd_bytes.address(source) + source.size, ZERO + 1
     starts = bounds[0], simd_bytes.address(target)
@@ -178,7 +178,7 @@ def _transpose(turn, square, shared, source, target, tables, members, streaming,
                     then = _group(shared, tables, starts, members[0], (later, j, q))
                 else:
                     then = _group(shared, tables, starts, members[0], _behind(tables, o, later, j, q + here[1]))
-                _move(turn, square, shared, tables, here, then, there, streaming, room, bounds, order)
+                _move(turn, square, shared, tables, here, then, there, streaming, room, bounds, flip)
                 q += here[1]
     if streaming:
         simd_bytes.fence()
@@ -214,7 +214,7 @@ def _behind(tables, o, later, j, q):
 
 
 @part
-def _move(turn, square, shared, tables, here, then, there, streaming, room, bounds, order):
+def _move(turn, square, shared, tables, here, then, there, streaming, room, bounds, flip):
     """Move some rows, and ask for those wanted `then`; both as `_group` tells them.
 
     `there`: the words that the last block of a row has, and the bits that are written of a word of what it becomes.
@@ -253,12 +253,12 @@ def _move(turn, square, shared, tables, here, then, there, streaming, room, boun
             blocks = (size - done) // width, (whole - done) // width
             goals = target_rows + 8 * p, t
             done += width * _put_some_runs(
-                turn, square, shared, here, at + done, goals, blocks, there, streaming, room, bounds, order
+                turn, square, shared, here, at + done, goals, blocks, there, streaming, room, bounds, flip
             )
 
 
 @part
-def _put_some_runs(turn, square, shared, here, at, goals, blocks, there, streaming, room, bounds, order):
+def _put_some_runs(turn, square, shared, here, at, goals, blocks, there, streaming, room, bounds, flip):
     """Write as many runs as a line of a row has blocks, or as there are; how many.
 
     `blocks` tells how many are left of a row, and how many of these are whole, from `at` on; `goals` where the table of
@@ -267,18 +267,18 @@ def _put_some_runs(turn, square, shared, here, at, goals, blocks, there, streami
     rows, count, _, _, last = here
     together = 16 // shared  # blocks of a line; one has more
     if together > 1 and blocks[1] >= together:
-        _put_runs(square, shared, (rows, count), at, goals, last, streaming, room, order)
+        _put_runs(square, shared, (rows, count), at, goals, last, streaming, room, flip)
         return ZERO + together
     if together > 1 and not passes((rows, at), count, bounds):
         runs = min(blocks[0], together)
         some = runs, min(runs, blocks[1])
-        _put_last(square, shared, here, at, goals, some, there[1], streaming, room, order)
+        _put_last(square, shared, here, at, goals, some, there[1], streaming, room, flip)
         return runs
     goal = goals[1] + simd_bytes.integer(goals[0])
     if blocks[1] > 0:
-        _put_run(turn, shared, (rows, count), at, goal, last, streaming, room, order)
+        _put_run(turn, shared, (rows, count), at, goal, last, streaming, room, flip)
     else:
-        _put_some(turn, shared, (rows, count), at, goal, (last, there[0]), there[1], room, order)
+        _put_some(turn, shared, (rows, count), at, goal, (last, there[0]), there[1], room, flip)
     return ZERO + 1
 
 
@@ -293,7 +293,7 @@ def _ask_for_ends(runs, first, count, stop):
 
 
 @part
-def _put_run(turn, shared, here, at, to, last, streaming, room, order):
+def _put_run(turn, shared, here, at, to, last, streaming, room, flip):
     """Write a run of blocks at `to`, one from each row, `at` bytes from where the table says.
 
     Of the last one `last` words are wanted.
@@ -304,16 +304,16 @@ def _put_run(turn, shared, here, at, to, last, streaming, room, order):
     together = max(1, 64 // width)
     part = ZERO + (last < shared)
     for k in range(0, count - part - together + 1, together):
-        turn(rows + 8 * k, at, to + width * k, order, past)
+        turn(rows + 8 * k, at, to + width * k, flip, past)
     left = (count - part) % together + part
     if left:
         some = sources_of((rows + 8 * (count - left), at), left, ZERO + together, room)
-        turn(some, at, room + SQUARE, order, ZERO)
+        turn(some, at, room + SQUARE, flip, ZERO)
         move_end(to + width * (count - left), room + SQUARE, left * width - 4 * (shared - last))
 
 
 @part
-def _put_runs(square, shared, here, at, goals, last, streaming, room, order):
+def _put_runs(square, shared, here, at, goals, last, streaming, room, flip):
     """The same for a line of blocks of each row, at once: each block of a line begins, or goes on with, another run."""
     rows, count = here
     places, to = goals
@@ -326,19 +326,19 @@ def _put_runs(square, shared, here, at, goals, last, streaming, room, order):
     whole = count - (last < shared)
     whole -= whole % together
     for k in range(0, whole, together):
-        square(rows + 8 * k, at, places, to + width * k, order, past)
+        square(rows + 8 * k, at, places, to + width * k, flip, past)
     if whole < count:
         some = sources_of((rows + 8 * whole, at), count - whole, ZERO + together, room)
         for k in range(together):
             simd_bytes.put_item(room + TARGETS, k, 64 * k)
-        square(some, at, room + TARGETS, room + SQUARE, order, ZERO)
+        square(some, at, room + TARGETS, room + SQUARE, flip, ZERO)
         size = (count - whole) * width - 4 * (shared - last)
         for k in range(together):
             move_end(to + simd_bytes.item(places, k) + width * whole, room + SQUARE + 64 * k, size)
 
 
 @separate
-def _put_last(square, shared, here, at, goals, runs, mask, streaming, room, order):
+def _put_last(square, shared, here, at, goals, runs, mask, streaming, room, flip):
     """The same for the blocks of a line that are left, from where each row has a line that may be read.
 
     `runs` tells how many there are, and how many of these are written as a whole; of the words of the others no more
@@ -352,7 +352,7 @@ def _put_last(square, shared, here, at, goals, runs, mask, streaming, room, orde
         simd_bytes.put_item(room + TARGETS, k, 2 * _RUN * k)
     for k in range(0, count, together):
         some = sources_of((rows + 8 * k, at), min(together, count - k), ZERO + together, room)
-        square(some, at, room + TARGETS, room + HELD + width * k, order, ZERO)
+        square(some, at, room + TARGETS, room + HELD + width * k, flip, ZERO)
     size = count * width - 4 * (shared - last)
     for k in range(runs[0]):
         goal, made, done = to + simd_bytes.item(places, k), room + HELD + 2 * _RUN * k, ZERO
@@ -362,12 +362,12 @@ def _put_last(square, shared, here, at, goals, runs, mask, streaming, room, orde
                 done += 64
         while done < size:
             some = mask if k >= runs[1] else ZERO + EVERY_BIT
-            put_words(goal + done, made + done, min(64, size - done), some, shared, ZERO, room + SPILL)
+            put_masked(goal + done, made + done, min(64, size - done), some, shared, ZERO, room + SPILL)
             done += 64
 
 
 @separate
-def _put_some(turn, shared, here, at, to, members, mask, room, order):
+def _put_some(turn, shared, here, at, to, members, mask, room, flip):
     """The same where blocks have fewer words than rows share one: of each word that is written, no more than `mask`.
 
     `members`: words of the last block that are wanted, and words that each has.
@@ -381,11 +381,11 @@ def _put_some(turn, shared, here, at, to, members, mask, room, order):
         now = min(together, count - k)
         for n in range(now):
             simd_bytes.move(room + SPILL + width * n, at + simd_bytes.integer(rows + 8 * (k + n)), 4 * there)
-        turn(room + TARGETS, room + SPILL, room + SQUARE, order, ZERO)
+        turn(room + TARGETS, room + SPILL, room + SQUARE, flip, ZERO)
         size = now * width - (4 * (shared - last) if k + now == count else ZERO)
         for line in range(0, size, 64):
             goal = to + width * k + line
-            put_words(goal, room + SQUARE + line, min(64, size - line), mask, shared, ZERO, room + SPILL + 1024)
+            put_masked(goal, room + SQUARE + line, min(64, size - line), mask, shared, ZERO, room + SPILL + 1024)
 
 
 @kernel(*_ARGUMENTS)
@@ -410,32 +410,92 @@ def transpose_words8(
 
 @kernel(*_PACKED_ARGUMENTS)
 def transpose_words4(
-    source, target, outer, source_rows, target_rows, p_pieces, q_pieces, in_source, in_target, streaming, scratch, order
+    source,
+    target,
+    outer,
+    source_rows,
+    target_rows,
+    p_pieces,
+    q_pieces,
+    in_source,
+    in_target,
+    streaming,
+    scratch,
+    high_first,
 ):
     """Words that eight rows of 4 bits share on both sides."""
     tables = simd_bytes.tables(outer, source_rows, target_rows, p_pieces, q_pieces)
     _transpose(
-        turn_blocks4, turn_square4, 8, source, target, tables, (in_source, in_target), streaming, scratch, order & 1
+        turn_blocks4,
+        turn_square4,
+        8,
+        source,
+        target,
+        tables,
+        (in_source, in_target),
+        streaming,
+        scratch,
+        high_first & 1,
     )
 
 
 @kernel(*_PACKED_ARGUMENTS)
 def transpose_words2(
-    source, target, outer, source_rows, target_rows, p_pieces, q_pieces, in_source, in_target, streaming, scratch, order
+    source,
+    target,
+    outer,
+    source_rows,
+    target_rows,
+    p_pieces,
+    q_pieces,
+    in_source,
+    in_target,
+    streaming,
+    scratch,
+    high_first,
 ):
     """Words that sixteen rows of 2 bits share on both sides."""
     tables = simd_bytes.tables(outer, source_rows, target_rows, p_pieces, q_pieces)
     _transpose(
-        turn_blocks2, _never, 16, source, target, tables, (in_source, in_target), streaming, scratch, 3 * (order & 1)
+        turn_blocks2,
+        _never,
+        16,
+        source,
+        target,
+        tables,
+        (in_source, in_target),
+        streaming,
+        scratch,
+        3 * (high_first & 1),
     )
 
 
 @kernel(*_PACKED_ARGUMENTS)
 def transpose_words1(
-    source, target, outer, source_rows, target_rows, p_pieces, q_pieces, in_source, in_target, streaming, scratch, order
+    source,
+    target,
+    outer,
+    source_rows,
+    target_rows,
+    p_pieces,
+    q_pieces,
+    in_source,
+    in_target,
+    streaming,
+    scratch,
+    high_first,
 ):
     """Words that 32 rows of single bits share on both sides."""
     tables = simd_bytes.tables(outer, source_rows, target_rows, p_pieces, q_pieces)
     _transpose(
-        turn_blocks1, _never, 32, source, target, tables, (in_source, in_target), streaming, scratch, 7 * (order & 1)
+        turn_blocks1,
+        _never,
+        32,
+        source,
+        target,
+        tables,
+        (in_source, in_target),
+        streaming,
+        scratch,
+        7 * (high_first & 1),
     )

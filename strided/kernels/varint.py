@@ -7,7 +7,7 @@ from numba import types
 from numba.extending import intrinsic
 
 from strided.kernels.compile import BYTES, NUMBER, WRITABLE, kernel
-from strided.kernels.words import load_word
+from strided.kernels.unaligned import load_unsigned
 
 _UINT32 = types.Array(types.uint32, 1, "C")
 _UINT64 = types.Array(types.uint64, 1, "C")
@@ -34,7 +34,7 @@ def _decode(data, first, last, out, filled):
     i = first
     while i < last:
         if i + 8 <= last:
-            word = load_word(data, i, np.uint64(0))
+            word = load_unsigned(data, i, np.uint64(0))
             stops = ~word & _TOP_BITS
             if stops == _TOP_BITS:  # eight varints of one byte
                 for k in range(8):

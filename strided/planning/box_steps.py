@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from strided.planning.access_order import outer_order, row_and_outer
-from strided.planning.boxes import WORD_BITS, Axis, Box, divided, nearest_place, side_of
+from strided.planning.boxes import WORD_BITS, Box, in_units, nearest_place, side_of
 from strided.planning.longer_runs import lengthened, whole_run
 from strided.planning.vector_step import VectorStep
 from strided.runtime import limits
@@ -25,6 +25,14 @@ def nearest(box: Box, side: int) -> int | None:
     """The place of the axis with the smallest step on one side; None if it goes backwards, or nothing moves."""
     place = nearest_place(box.axes, side, range(len(box.axes)))
     return None if place is None or side_of(box.axes[place], side).unit_stride <= 0 else place
+
+
+def case_of(box: Box, source_bits: int, target_bits: int) -> Case | None:
+    """A box with its nearest axes; None if a side has none that goes forwards."""
+    near_source, near_target = nearest(box, 1), nearest(box, 2)
+    if near_source is None or near_target is None:
+        return None
+    return Case(box, near_source, near_target, source_bits, target_bits)
 
 
 def is_short(box: Box, lane: int, bits: int) -> bool:
@@ -66,26 +74,21 @@ def step_of(
     units: tuple[int, int] = (8, 8),
 ) -> VectorStep | None:
     """The step of a box, with offsets in `units` of bits; None if an offset is no multiple of its unit."""
-    axes = []
-    if box.source_base % units[0] or box.target_base % units[1]:
+    scaled = in_units(box, units)
+    if scaled is None:
         return None
-    for axis in box.axes:
-        source, target = divided(axis.source, units[0]), divided(axis.target, units[1])
-        if source is None or target is None:
-            return None
-        axes.append(Axis(axis.extent, source, target))
     if row is None:
-        row, outer = row_and_outer(kernel, axes, lane)
+        row, outer = row_and_outer(kernel, scaled.axes, lane)
     else:
-        outer = outer_order(axes, [k for k in (row, lane) if k is not None])
+        outer = outer_order(scaled.axes, [k for k in (row, lane) if k is not None])
     # Words of packed elements are read and written again, with all that lies in them.
     strides = [s for axis in box.axes for m in axis.target.radix_maps for s in m.strides]
     divides = kernel != "interleave_bits" or not any(s % WORD_BITS for s in strides)
     return VectorStep(
         kernel=kernel,
-        source_base=box.source_base // units[0],
-        target_base=box.target_base // units[1],
-        axes=tuple(axes),
+        source_base=scaled.source_base,
+        target_base=scaled.target_base,
+        axes=scaled.axes,
         outer=outer,
         row=-1 if row is None else row,
         lane=-1 if lane is None else lane,

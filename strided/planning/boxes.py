@@ -113,9 +113,9 @@ def bytes_of(box: Box, side: int, unit: int, bits: int) -> tuple[int, int]:
     return low * unit // 8, -(-(high * unit + bits) // 8)
 
 
-def room_of(box: Box, bits: tuple[int, ...]) -> Spans:
+def room_of(box: Box, bits: tuple[int, int]) -> Spans:
     """The bytes that a box may touch on both sides in any buffer: its own, and those before in their word."""
-    source, target = bytes_of(box, 1, 1, bits[0]), bytes_of(box, 2, 1, bits[-1])
+    source, target = (bytes_of(box, side, 1, bits[side - 1]) for side in (1, 2))
     return (source[0] // _WORD_BYTES * _WORD_BYTES, source[1]), (target[0] // _WORD_BYTES * _WORD_BYTES, target[1])
 
 
@@ -301,7 +301,20 @@ def split_digits(radix_map: RadixMap, weight: int) -> tuple[RadixMap, RadixMap] 
     return low, RadixMap(0, 1, above, (strides[k] * part, *strides[k + 1 :]))
 
 
-def divided(side: AxisMap, unit: int) -> AxisMap | None:
+def in_units(box: Box, units: tuple[int, int]) -> Box | None:
+    """A box with offsets that count so many bits on its two sides; None if one is no multiple of these."""
+    if box.source_base % units[0] or box.target_base % units[1]:
+        return None
+    axes = []
+    for axis in box.axes:
+        source, target = _divided(axis.source, units[0]), _divided(axis.target, units[1])
+        if source is None or target is None:
+            return None
+        axes.append(Axis(axis.extent, source, target))
+    return Box(box.source_base // units[0], box.target_base // units[1], tuple(axes))
+
+
+def _divided(side: AxisMap, unit: int) -> AxisMap | None:
     """The same axis map with offsets in a larger unit, or None if one is no multiple of it."""
     radix_maps = []
     for m in side.radix_maps:

@@ -57,9 +57,8 @@ FAR_WORDS = 1.1
 HALF_BLOCKS = 1.25
 #: The same by way of blocks without gaps between rows, which begin anywhere.
 NO_GAPS = 1.3
-#: The time that a kernel takes for each element that the nest moves, in bits; and where all lie on lines of their own.
-_NEST_COST, _FAR_NEST_COST = 400.0, 1800.0
-_NEST_BITS_COST = 4000.0
+#: The time that the nest takes for each element: of whole bytes; where all lie on lines of their own; and packed.
+_NEST_COST, _FAR_NEST_COST, _NEST_BITS_COST = 400.0, 1800.0, 4000.0
 #: The same for each word that the nest fetches from the target: it waits for memory.
 _FETCH_COST = 3000.0
 

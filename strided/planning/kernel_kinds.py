@@ -10,7 +10,7 @@ from enum import Enum, auto
 class Form(Enum):
     """The tables that a kernel follows, besides that of the outer axes."""
 
-    #: None: one run of bytes, or runs that are evenly spaced.
+    #: None, not even that one: one run of bytes. Runs of rows that are evenly spaced.
     RUN, RUNS = auto(), auto()
     #: Rows and pieces of the lanes; the same with blocks of both; and with rows that are those of a square of words.
     ROWS, BLOCKS, EXCHANGE = auto(), auto(), auto()

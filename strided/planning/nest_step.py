@@ -1,7 +1,7 @@
 """The general nest: any regular copy, as a step of a plan.
 
-Two axes stay axes, cut into pieces: `q`, the target's nearest, and `p`, the source's nearest. All others are multiplied
-out.
+Two axes stay axes, cut into pieces: `q`, the target's nearest, which is the innermost loop, and `p`, the source's
+nearest, or the target's next one where both sides have the same. All others are multiplied out.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from strided.planning.boxes import Axis, Box, Spans, bytes_of, divided, nearest_place
+from strided.planning.boxes import Axis, Box, Spans, bytes_of, in_units, nearest_place
 from strided.planning.offset_tables import Tables, pieces_of
 from strided.planning.task_ranges import TaskRanges, length_of, task_ranges_of
 from strided.runtime import limits
@@ -117,18 +117,14 @@ def nest_step_of(box: Box, bits: tuple[int, int]) -> NestStep:
     """The general nest over a box, with elements of `bits` in the source and in the target."""
     packed = min(bits) < 8
     units = bits if packed else (8, 8)
-    axes = []
-    for axis in box.axes:
-        source, target = divided(axis.source, units[0]), divided(axis.target, units[1])
-        assert source is not None
-        assert target is not None
-        axes.append(Axis(axis.extent, source, target))
-    outer, p, q = _places_of(axes)
+    scaled = in_units(box, units)
+    assert scaled is not None  # elements lie at multiples of their width, or of a byte
+    outer, p, q = _places_of(scaled.axes)
     return NestStep(
         kernel="nest_bits" if packed else f"nest{bits[0]}",
-        source_base=box.source_base // units[0],
-        target_base=box.target_base // units[1],
-        axes=tuple(axes),
+        source_base=scaled.source_base,
+        target_base=scaled.target_base,
+        axes=scaled.axes,
         widths=bits,
         outer=outer,
         p=p,

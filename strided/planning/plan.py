@@ -4,9 +4,9 @@ A plan is a value, made from two address maps and two widths alone, without any 
 printed and compared, and the same question gives the same plan from a cache. `transfer` carries plans out.
 
 The steps of a plan are of four kinds. A `VectorStep` is a vector kernel, chosen by the two nearest axes. A
-`StagedCopy` is two or three of them in turn, through blocks that stay in the cache. A `NestStep` is the general nest
-of loops over tables of offsets: anything regular. `PerElementStep` is for the rest: it computes the offset of every
-element. Setting all elements to one value has steps of its own, `FillStep`.
+`StagedCopy` is several of them, block by block: in turn, through blocks that stay in the cache, or one part each. A
+`NestStep` is the general nest of loops over tables of offsets: anything regular. `PerElementStep` is for the rest: it
+computes the offset of every element. Setting all elements to one value has steps of its own, `FillStep`.
 """
 
 from __future__ import annotations
@@ -163,7 +163,8 @@ def plan_copy(
     phase = bases[0] % PHASE_BITS, bases[1] % PHASE_BITS
     shift = bases[0] - phase[0], bases[1] - phase[1]
     steps = steps_of(signature, phase, whole_words)
-    return _plan(steps, shift, source.size, moved, [_touched(steps, k, shift[k] // 8) for k in (0, 1)])
+    spans = [_touched(steps, side, shift[side - 1] // 8) for side in (1, 2)]
+    return _plan(steps, shift, source.size, moved, spans)
 
 
 @forgettable
@@ -215,8 +216,8 @@ def _reason(step: Step | None) -> str:
 
 
 def _touched(steps: Sequence[VectorStep | StagedCopy | NestStep], side: int, shift: int) -> tuple[int, int]:
-    """The bytes, from and to, that steps touch on one side (0 source, 1 target), plus `shift` bytes."""
-    spans = [step.spans[side] for step in steps]
+    """The bytes, from and to, that steps touch on one side (1 source, 2 target), plus `shift` bytes."""
+    spans = [step.spans[side - 1] for step in steps]
     return min(low for low, _ in spans) + shift, max(high for _, high in spans) + shift
 
 

@@ -17,7 +17,7 @@ from typing import NamedTuple, TypeAlias
 
 from strided.kernels import SHORT_ROW_BYTES
 from strided.planning.axis_maps import AxisMap, RadixMap
-from strided.planning.box_steps import Case, is_short, nearest, step_of, transposed
+from strided.planning.box_steps import Case, case_of, is_short, step_of, transposed
 from strided.planning.boxes import WORD_BITS, Axis, Box, Spans, cut, grouped, nearest_place, side_of, split_digits
 from strided.planning.longer_runs import (
     as_run,
@@ -70,14 +70,14 @@ def match(
     few of those in a line are wanted. `room` is all that may be touched on both sides; without it, the first and the
     last words are taken as a whole.
     """
-    near = nearest(box, 1), nearest(box, 2)
-    if near[0] is None or near[1] is None:
+    asked = case_of(box, source_bits, target_bits)
+    if asked is None:
         return None
-    asked = Case(box, near[0], near[1], source_bits, target_bits)
     # Words and runs of packed elements are moved as they are: not from one order in bytes to the other.
     as_they_are = widen or min(source_bits, target_bits) >= 8
     if as_they_are and (turned := words_turned(asked, room)) is not None:
         return _together([Matched(turned.steps), *_left_over(turned.left, source_bits, room)])
+    # What `_transpose_runs` takes, `_short_rows` or `_rows` would take, too, and what `_short_rows` takes, `_rows`.
     runs = (_transpose_runs, _transpose_cut) if as_they_are else ()
     for attempt in (*runs, _short_rows, _rows, _deinterleave, _interleave, _transpose, _packed):
         step = attempt(asked)
@@ -214,11 +214,8 @@ def _transpose_runs(asked: Case) -> VectorStep | None:
     run = box.axes[lane].extent * bits
     if whole is None or run % 8 or run > limits.current.moved_run_bits or run in _ELEMENT_BITS:
         return None
-    box = whole.with_axes(lane, [])
-    near = nearest(box, 1), nearest(box, 2)
-    if near[0] is None or near[1] is None:
-        return None
-    return transposed(Case(box, near[0], near[1], run, run), "transpose_runs")
+    moved = case_of(whole.with_axes(lane, []), run, run)
+    return None if moved is None else transposed(moved, "transpose_runs")
 
 
 def _transpose_cut(asked: Case) -> VectorStep | None:
@@ -232,12 +229,12 @@ def _transpose_cut(asked: Case) -> VectorStep | None:
     found = grouped(box, place, WORD_BITS // bits)
     if found is None or not is_run(found[1], (bits, bits)) or found[0].axes[place].target.unit:
         return None
-    lane, row = nearest(found[0], 1), nearest(found[0], 2)
+    words = case_of(found[0], WORD_BITS, WORD_BITS)
     # Rows follow each other along the lanes.
-    if lane is None or row != place or found[0].axes[lane].target.unit_stride != 8 * size:
+    if words is None or words.near_target != place or words.box.axes[words.near_source].target.unit_stride != 8 * size:
         return None
-    step = transposed(Case(found[0], lane, row, WORD_BITS, WORD_BITS), "transpose_cut32")
-    if step is None or step.axes[step.row].extent != found[0].axes[place].extent:
+    step = transposed(words, "transpose_cut32")
+    if step is None or step.axes[step.row].extent != words.box.axes[place].extent:
         return None
     return replace(step, lacking=-size % (WORD_BITS // 8))
 

@@ -8,12 +8,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from strided.planning.access_order import farthest_first
-from strided.planning.block_stages import Stage, kept_of, stages_of
 from strided.planning.boxes import WORD_BITS, Box, side_of, split
 from strided.planning.cost_model import FAR_WORDS, HALF_BLOCKS, NO_GAPS, cost_of_fetched, cost_of_passes
 from strided.planning.select_kernel import Matched
 from strided.planning.staged_step import StagedCopy
-from strided.planning.staging_blocks import Near, StagingLayout, block_lengths, near_axes, run_on
+from strided.planning.stages import Stage, kept_of, stages_of
+from strided.planning.staging_layout import Near, StagingLayout, block_lengths, near_axes, run_on
 from strided.planning.task_ranges import TaskRanges, first_ranges, phase_of, word_multiple
 from strided.runtime import limits
 
@@ -103,20 +103,19 @@ def _layouts_of(
         outer = [k for k in rest if k != long]
         staging += [StagingLayout(widths[0], (*outer, *order, long)) for order in (keys, keys[::-1])]
     without_gaps = []
-    for side, width in enumerate(bits):
-        rows = near[side].rows
+    for side, width, own, other in zip((1, 2), bits, near, near[::-1], strict=True):
+        rows = own.rows
         if rows and box.axes[rows[0]].extent <= WORD_BITS // width and width in widths:
             # Words as they are, in the order of the other side: taken apart there, they make its long runs.
-            others = (k for k in farthest_first(box.axes, 2 - side) if k != rows[0])
+            others = (k for k in farthest_first(box.axes, 3 - side) if k != rows[0])
             staging.append(StagingLayout(width, (*others, rows[0])))
-        other = near[1 - side]
         words = *other.rows[:1], *other.lanes[:1], *rows[:1]
         if len(set(words)) == 3 and width in widths:
             # Words of one side in rows of those of the other: squares of them are turned in the block, or on the way.
             staging.append(StagingLayout(width, (*(k for k in (*rest, *keys) if k not in words), *words)))
         if keys and width < 8:
             # Short rows that begin inside of bytes follow each other in the block as they do on this side.
-            without_gaps.append(StagingLayout(8, tuple(farthest_first(box.axes, side + 1)), 8))
+            without_gaps.append(StagingLayout(8, tuple(farthest_first(box.axes, side)), 8))
     return list(dict.fromkeys([*staging, *without_gaps])), without_gaps
 
 

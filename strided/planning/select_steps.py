@@ -14,7 +14,7 @@ from strided.planning.nest_step import NestStep, nest_step_of
 from strided.planning.select_kernel import Matched, match
 from strided.planning.select_staging import Candidate, squares_apart, staged_copy_of, words_apart
 from strided.planning.staged_step import StagedCopy
-from strided.planning.staging_blocks import is_short_row
+from strided.planning.staging_layout import is_short_row
 from strided.planning.vector_step import VectorStep
 from strided.runtime import limits
 from strided.runtime.cache import forgettable

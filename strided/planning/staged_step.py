@@ -11,10 +11,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from strided.planning.access_order import farthest_first
-from strided.planning.block_stages import in_words, kept_of, stages_of
 from strided.planning.boxes import Box, Spans, room_of
 from strided.planning.nest_step import NestStep
-from strided.planning.staging_blocks import StagingLayout
+from strided.planning.stages import in_words, kept_of, stages_of
+from strided.planning.staging_layout import StagingLayout
 from strided.planning.task_ranges import TaskRanges, task_ranges_of
 from strided.planning.vector_step import VectorStep
 from strided.wording import counted
@@ -33,7 +33,7 @@ class StagedCopy:
     bits : (int, int)
         Bits of one element in the source and in the target.
     staging : tuple of StagingLayout
-        The layouts of the blocks between one kernel and the next.
+        The layouts of the blocks between one kernel and the next; none if each kernel does a part of every block.
     lengths : tuple of int
         Extents of a block.
     words : (int, int)

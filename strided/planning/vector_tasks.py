@@ -55,7 +55,8 @@ def tasks_of(step: VectorStep) -> Iterator[TaskRanges]:
 def _inner_range(step: VectorStep, k: int, budget: int) -> tuple[int, int]:
     """The lanes, or the rows, of one task of at most `budget` of them, and of what a period ranges of them are cut."""
     axis = step.axes[k]
-    if step.kernel == "short_rows" if k == step.lane else step.is_exchange or step.lacking:
+    is_whole = step.kernel == "short_rows" if k == step.lane else step.is_exchange or step.lacking > 0
+    if is_whole:
         return axis.extent, 1  # not even cut where tiles end
     least, most = _range_of(step, k, budget)
     group = most_grouped(axis, rows_alike(step)) if k == step.row and step.has_row_table else 0

@@ -1,7 +1,8 @@
 """Words that rows share on both sides of a copy, along another axis on each: their steps.
 
-As many words as rows share one are a square of elements, of which rows and columns change places. `kernels` has two
-ways for them, ``exchange_rows`` and ``transpose_words``.
+As many words as rows share one are a square of elements, of which rows and columns change places. Where the words of
+both sides lie along the same axis, the plan chooses ``exchange``; where those of one side lie along the rows of the
+other, ``transpose_words``, or ``transpose_pairs`` for many of 16 bits.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from strided.planning.axis_maps import evenly
-from strided.planning.box_steps import Case, is_short, nearest, step_of, transposed
+from strided.planning.box_steps import Case, case_of, is_short, step_of, transposed
 from strided.planning.boxes import WORD_BITS, Axis, Box, Spans, cut, grouped, split
 from strided.planning.longer_runs import is_run
 from strided.planning.vector_step import VectorStep
@@ -31,7 +32,7 @@ class Turned(NamedTuple):
 def words_turned(asked: Case, room: Spans | None) -> Turned | None:
     """The steps of words that rows share on both sides, along another axis on each; None if no kernel takes them.
 
-    As many words as rows share one are a square of elements, of which rows and columns change places.
+    `room` as for `select_kernel.match`.
     """
     box, inner, other, bits, target_bits = asked
     side = WORD_BITS // bits
@@ -74,14 +75,15 @@ def _exchanged(
         # From the last place on, for an axis of a single index is left out.
         for place, (start, stop, _) in sorted(zip(places, ranges, strict=True), reverse=True):
             part = part.with_axes(place, [cut(part.axes[place], start, stop)])
-        near = nearest(part, 1), nearest(part, 2)
-        if near[0] is None or near[0] != near[1] or is_short(part, near[0], WORD_BITS):
+        found = case_of(part, WORD_BITS, WORD_BITS)
+        if found is None or found.near_source != found.near_target:
             return ()
-        if {own.unit_stride for own in part.axes[near[0]][1:]} != {WORD_BITS}:
+        lane = found.near_source
+        if is_short(part, lane, WORD_BITS) or {own.unit_stride for own in part.axes[lane][1:]} != {WORD_BITS}:
             return ()
         words = Axis(max(members), *map(evenly, apart))
         whole = part._replace(axes=(*part.axes, words))
-        step = step_of(f"exchange{bits}", whole, WORD_BITS, len(part.axes), near[0], members=members)
+        step = step_of(f"exchange{bits}", whole, WORD_BITS, len(part.axes), lane, members=members)
         if step is None:
             return ()
         steps.append(step)
@@ -138,10 +140,10 @@ def _pairs_turned(asked: Case, room: Spans | None) -> Turned | None:
         if None in parts:
             return None
     whole = max(boxes, key=lambda part: part.elements)
-    near = nearest(whole, 1), nearest(whole, 2)
-    if near[0] is None or near[1] is None or any(whole.axes[k].extent != 2 for k in near if k is not None):
+    pairs = case_of(whole, bits, bits)
+    if pairs is None or any(whole.axes[k].extent != 2 for k in (pairs.near_source, pairs.near_target)):
         return None
-    found = words_turned(Case(whole, near[0], near[1], bits, bits), room)
+    found = words_turned(pairs, room)
     return None if found is None else found._replace(left=tuple(part for part in boxes if part is not whole))
 
 

@@ -876,7 +876,7 @@ def test_every_kernel_that_copies_by_pattern_is_in_the_table() -> None:
         "packed_words",
         "transpose",
         "transpose_cut",
-        "few_rows",
+        "transpose_few",
         "transpose_runs",
         "contiguous",
     }

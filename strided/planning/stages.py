@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 from strided.planning.axis_maps import evenly
@@ -10,7 +11,7 @@ from strided.planning.boxes import WORD_BITS, Axis, Box, Spans, cut, joined, roo
 from strided.planning.cost_model import cost_of
 from strided.planning.nest_step import NestStep, nest_step_of
 from strided.planning.select_kernel import Rest, match
-from strided.planning.staging_blocks import StagingLayout
+from strided.planning.staging_layout import StagingLayout
 from strided.planning.task_ranges import TaskRanges
 from strided.planning.vector_step import VectorStep
 
@@ -75,7 +76,7 @@ def stages_of(
     axes `words`, nor behind a block.
     """
     axes = tuple(cut(axis, part.start, part.stop) for axis, part in zip(box.axes, parts, strict=True))
-    widths = bits[0], *(layout.bits for layout in staging), bits[1]
+    widths = [*pairwise((bits[0], *(layout.bits for layout in staging), bits[1]))]
     lengths = [axis.extent for axis in axes]
     strides = [layout.strides(lengths) for layout in staging]
     dense = [[evenly(step) for step in steps] for steps, _ in strides]
@@ -90,10 +91,10 @@ def stages_of(
             own = in_words(axes, words[0], bits[0])
         for axis, source, target in zip(own, sides[k], sides[k + 1], strict=True):
             stage = stage.with_axes(len(stage.axes), [Axis(axis.extent, source, target)])
-        first, last = room_of(stage, widths[k : k + 2])
+        first, last = room_of(stage, widths[k])
         room = (0, strides[k - 1][1] // 8) if k else first, (0, strides[k][1] // 8) if k < len(staging) else last
         in_memory = k == 0, k == len(staging)
-        yield _matched(joined(stage), widths[k : k + 2], room, in_memory, packed=min(widths) < 8)
+        yield _matched(joined(stage), widths[k], room, in_memory, packed=min(map(min, widths)) < 8)
 
 
 def kept_of(box: Box, parts: TaskRanges, staging: Sequence[StagingLayout], bits: int, place: int) -> Stage | None:
@@ -122,16 +123,16 @@ def in_words(axes: Sequence[Axis], place: int, bits: int) -> tuple[Axis, ...]:
 
 def _matched(
     box: Box,
-    bits: tuple[int, ...],
+    bits: tuple[int, int],
     room: Spans,
     in_memory: tuple[bool, bool],
     *,
     packed: bool = False,
     sparse: bool = False,
 ) -> Stage:
-    source_bits, target_bits = bits
-    found = match(box, source_bits, target_bits, sparse=sparse, room=room)
+    """The stage of a box, by kernels as far as these take it; with `packed`, elements are packed in some stage."""
+    found = match(box, *bits, sparse=sparse, room=room)
     if found is None:
-        return Stage((), ((box, (source_bits, target_bits)),), in_memory=in_memory)
+        return Stage((), ((box, bits),), in_memory=in_memory)
     steps = tuple(step.between(in_memory) for step in found.steps)
     return Stage(steps, found.rest, packed and min(bits) == 8, in_memory)

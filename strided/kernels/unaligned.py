@@ -1,4 +1,4 @@
-"""Words in flat arrays of bytes: unsigned integers of any width, at any byte."""
+"""Unsigned integers of any width at any byte of a flat array: loads and stores without alignment."""
 
 from __future__ import annotations
 
@@ -9,30 +9,30 @@ from strided.kernels.compile import part
 from strided.kernels.llvm import intrinsic
 
 
-def _pointer(context, builder, array_type, array, place, word):
+def _pointer(context, builder, array_type, array, place, kind):
     data = context.make_array(array_type)(context, builder, array).data
     byte = cgutils.gep_inbounds(builder, data, place)
-    return builder.bitcast(byte, context.get_value_type(word).as_pointer())
+    return builder.bitcast(byte, context.get_value_type(kind).as_pointer())
 
 
 @intrinsic
-def load_word(typing, array, place, like):
+def load_unsigned(typing, array, place, like):
     """An unsigned integer of the type of `like`, at any byte of a flat uint8 array."""
 
     def code(context, builder, signature, arguments):
-        array_type, _, word = signature.args
-        return builder.load(_pointer(context, builder, array_type, *arguments[:2], word), align=1)
+        array_type, _, kind = signature.args
+        return builder.load(_pointer(context, builder, array_type, *arguments[:2], kind), align=1)
 
     return like(array, types.intp, like), code
 
 
 @intrinsic
-def store_word(typing, array, place, value):
+def store_unsigned(typing, array, place, value):
     """Put an unsigned integer at any byte of a flat uint8 array."""
 
     def code(context, builder, signature, arguments):
-        array_type, _, word = signature.args
-        builder.store(arguments[2], _pointer(context, builder, array_type, *arguments[:2], word), align=1)
+        array_type, _, kind = signature.args
+        builder.store(arguments[2], _pointer(context, builder, array_type, *arguments[:2], kind), align=1)
         return context.get_dummy_value()
 
     return types.void(array, types.intp, value), code
