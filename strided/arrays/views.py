@@ -131,7 +131,8 @@ class Views(ArrayBase):
         """The same elements in another shape: a view if NumPy gives one and the layout allows it, else a copy.
 
         NumPy gives a view if the strides allow it. A layout without strides is taken for an ndarray whose axes have the
-        same order in memory: rows of ``{1,0:T(2,4)}`` can be joined; columns, or every other row, cannot.
+        same order in memory: rows of ``{1,0:T(2,4)}`` can be joined; columns, or every other row, cannot. The copy is
+        read-only where NumPy gives a view, unless `copy` is True: writes would not reach the array.
 
         Raises
         ------
@@ -154,11 +155,13 @@ class Views(ArrayBase):
             return found
         if copy is not None and not copy:
             raise ValueError("Unable to avoid creating a copy while reshaping.")
-        values = self.to_numpy() if not backwards else self.T.to_numpy().T
-        return values.reshape(wanted, order="F" if backwards else "C")
+        return self._converted(wanted, backwards, writeable=bool(copy) or self._strides_as(wanted, backwards) is None)
 
     def ravel(self, order: str = "C") -> Self | Array:
         """The elements in one axis: a view if the array is contiguous in that order, else a copy.
+
+        The copy is read-only where NumPy gives a view of an ndarray whose axes have the same order in memory: writes
+        would not reach the array. That of `flatten` never is.
 
         >>> import strided as sd
         >>> a = sd.LayoutArray.from_numpy(np.arange(8).reshape(2, 4), "{1,0:T(2,2)}")
@@ -175,21 +178,34 @@ class Views(ArrayBase):
             found = self._reshaped((self.size,), backwards)
             assert found is not None
             return found
-        return self.T.to_numpy().reshape(-1) if backwards else self.to_numpy().reshape(-1)
+        # NumPy copies what has gaps between its elements.
+        is_contiguous = self.size == 1 or self._strides_as((self.size,), backwards) == (1,)
+        return self._converted((-1,), backwards, writeable=not (self.size and is_contiguous))
+
+    def _converted(self, shape: Sequence[int], backwards: bool, *, writeable: bool) -> Array:
+        """The values in another shape, in column-major order if `backwards`."""
+        values = (self.T if backwards else self).to_numpy()
+        values.flags.writeable = writeable
+        return (values.T if backwards else values).reshape(shape, order="F" if backwards else "C")
 
     def _reshaped(self, shape: Sequence[int], backwards: bool) -> Self | None:
         """The view of another shape, in column-major order if `backwards`; None if a copy is needed."""
-        way = -1 if backwards else 1
-        wanted = tuple(shape)[::way]
-        if self.size:
-            # With all strides 1, axes can be split but not joined.
-            strides = strides_in_order(self) or (1,) * self.ndim
-            if not _is_view(self.shape[::way], strides[::way], wanted):
-                return None
-        map_ = (self._map.reversed_axes if backwards else self._map).reshaped(wanted)
+        if self.size and self._strides_as(shape, backwards) is None:
+            return None
+        map_ = (self._map.reversed_axes if backwards else self._map).reshaped(tuple(shape)[:: -1 if backwards else 1])
         if map_ is None:
             return None
         return self._with_map(map_.reversed_axes if backwards else map_)
+
+    def _strides_as(self, shape: Sequence[int], backwards: bool) -> tuple[int, ...] | None:
+        """The strides that an ndarray whose axes lie in memory in the layout's order has in another shape.
+
+        In elements, axes reversed if `backwards`; None where NumPy copies.
+        """
+        way = -1 if backwards else 1
+        # With all strides 1, axes can be split but not joined.
+        strides = strides_in_order(self) or (1,) * self.ndim
+        return _strides_of_view(self.shape[::way], strides[::way], tuple(shape)[::way])
 
     @property
     def real(self) -> Self | Array:
@@ -284,10 +300,12 @@ class Views(ArrayBase):
 
 
 @lru_cache(maxsize=512)
-def _is_view(shape: tuple[int, ...], strides: tuple[int, ...], wanted: tuple[int, ...]) -> bool:
-    """Whether NumPy gives a view of another shape of an array of these strides, in row-major order."""
+def _strides_of_view(
+    shape: tuple[int, ...], strides: tuple[int, ...], wanted: tuple[int, ...]
+) -> tuple[int, ...] | None:
+    """The strides of another shape of an array of these, in row-major order; None if NumPy gives no view of it."""
     reshaped = AddressMap.from_strides(shape, strides).reshaped(wanted)
-    return reshaped is not None and reshaped.strides is not None
+    return None if reshaped is None else reshaped.strides
 
 
 def _part(value: Any) -> Any:

@@ -423,3 +423,12 @@ def test_the_table_of_the_documentation() -> None:
     assert version
     if version[1] == np.__version__:
         assert namespace.table() in page, "python -m tests.namespace prints it"
+
+
+def test_what_numpy_asks_of_ndarrays_alone_has_a_way_round() -> None:
+    """Masks of no elements as keys of an ndarray, and the flag that makes memory writeable."""
+    mask = sd.LayoutArray.from_numpy(np.zeros((0, 3), bool), "{1,0}")
+    assert np.zeros((0, 3))[np.asarray(mask)].shape == mask[mask].shape == (0,)
+    values = sd.LayoutArray.from_numpy(np.arange(3), "{0}").as_strided()
+    values.flags.writeable = True
+    assert values.flags.writeable

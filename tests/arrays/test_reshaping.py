@@ -43,7 +43,6 @@ def check_ravel(a: sd.LayoutArray, x: np.ndarray, order: str, bits: int) -> None
     """As NumPy if strides are plain; if not, contiguous, and never an alias where NumPy copies."""
     got = a.ravel(order)
     assert got.flags.c_contiguous
-    assert got.flags.writeable
     if a.is_strided:
         expected = a.as_strided().ravel(order)
         same_values(got, expected, bits)
@@ -51,7 +50,12 @@ def check_ravel(a: sd.LayoutArray, x: np.ndarray, order: str, bits: int) -> None
     else:
         assert type(got) is np.ndarray
         assert not shares(got, a)
-        same_values(got, x.ravel(order if order in "CF" else "C"), bits)
+        order = order if order in "CF" else "C"
+        same_values(got, x.ravel(order), bits)
+        if (strides := a.address_map.strides) is not None:
+            x = unread(a.shape, strides)
+        flags = x.T.flags if order == "F" else x.flags
+        assert got.flags.writeable == (not a.size or not flags.c_contiguous), "writes are lost that reach an ndarray"
     flat = a.flatten(order)
     assert flat.flags.owndata  # as NumPy's: it can be resized
     same_values(flat, np.asarray(got), bits)
@@ -61,11 +65,11 @@ def check_reshape(a: sd.LayoutArray, x: np.ndarray, shape: tuple[int, ...], orde
     """The values that NumPy gives; a view only if NumPy gives one, and then always if strides are plain."""
     got = a.reshape(shape, order=order)
     same_values(got, x.reshape(shape, order=order), bits)
-    assert got.flags.writeable
     strides = a.address_map.strides
     if strides is not None:
         x = unread(a.shape, strides)
     is_view = numpy_reshapes(x, shape, order)
+    assert got.flags.writeable != (is_view and type(got) is np.ndarray and got.size > 0)
     if shares(got, a):
         assert isinstance(got, sd.LayoutArray)
         assert is_view, "NumPy copies"
@@ -121,6 +125,18 @@ def test_every_order(dimensions: tuple[int, ...], tiles: str) -> None:
                 for shape in ((b.size,), (2, -1), (-1, 2), b.shape):
                     check_reshape(b, y, shape, "C", case.bits)
                     check_reshape(b, y, shape, "F", case.bits)
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_no_write_to_a_converted_copy_is_lost(order: str) -> None:
+    """Of an ndarray these are views, and what is written to them reaches it."""
+    a = sd.LayoutArray.from_numpy(np.arange(12).reshape(3, 4), "{1,0:T(2,2)}" if order == "C" else "{0,1:T(2,2)}")
+    for flat in (a.ravel(order), a.reshape(-1, order=order), np.ravel(a, order), a.copy().ravel(order)):
+        with pytest.raises(ValueError, match="read-only"):
+            flat[5] = 99
+    for copy in (a.flatten(order), a.reshape(-1, order=order, copy=True)):
+        copy[5] = 99
+    assert not (a.to_numpy() == 99).any()
 
 
 @pytest.mark.parametrize("text", ["u8[20]{0:T(6)(4)}", "u8[5,7]{1,0:T(3,5)(2,2)}", "u4[5,7]{0,1:T(3,5)(2,2)E(4)}"])

@@ -45,6 +45,7 @@ REFUSALS = [
     "type not understood",
     "not a valid edge list",
     "only 0-dimensional arrays",
+    "broadcast",
 ]
 
 Door = Callable[[Any, Any, Path], Any]
@@ -163,6 +164,8 @@ DOORS: dict[str, tuple[str, Door, set[str]]] = {
         set(),
     ),
     "convolution": ("scipy.signal", lambda m, a, p: m.convolve2d(a, a), set()),
+    "peaks": ("scipy.signal", lambda m, a, p: m.find_peaks(VALUES[1], height=a[1])[0], set(ARRAYS)),
+    "peaks, as ndarrays": ("scipy.signal", lambda m, a, p: m.find_peaks(a[1], height=np.asarray(a[1]))[0], set()),
     "statistics": ("scipy.stats", lambda m, a, p: m.skew(a, axis=1), set()),
     "scaling": ("sklearn.preprocessing", lambda m, a, p: m.StandardScaler().fit_transform(a), set()),
     "regression": ("sklearn.linear_model", lambda m, a, p: m.LinearRegression().fit(a, a[:, 0]).predict(a), set()),
@@ -239,6 +242,30 @@ def test_what_is_not_written_to_a_target_is_returned(name: str, kind: str) -> No
         np.testing.assert_array_equal(a, expected)
     elif error is None:
         np.testing.assert_array_equal(got, expected)
+
+
+@pytest.mark.parametrize("kind", ["row-major", "read-only", "tiled"])
+@pytest.mark.parametrize("name", ["area_opening", "diameter_opening"])
+def test_pictures_are_filtered_or_refused(name: str, kind: str) -> None:
+    """scikit-image writes to ``image.copy().ravel()``, which is a view of an ndarray's copy but not of a tiled one."""
+    function = getattr(pytest.importorskip("skimage.morphology"), name)
+    x = np.random.default_rng(0).integers(0, 99, (9, 9), np.uint8)
+    a, expected = ARRAYS[kind](x), function(x, 8)
+    assert not np.array_equal(expected, x)
+    got, error = outcome(lambda: function(a, 8))
+    assert error is not None or np.array_equal(got, expected)
+    assert np.array_equal(function(a.to_numpy(), 8), expected)
+
+
+@pytest.mark.parametrize("kind", ARRAYS)
+def test_elements_of_a_sparse_array(kind: str) -> None:
+    """SciPy sets a flag of ``np.asarray(rows)`` that NumPy then refuses to set; `as_strided` has it."""
+    sparse = pytest.importorskip("scipy.sparse").csr_array(VALUES)
+    rows = ARRAYS[kind](np.array([[2, 0, 1]]))[0]
+    got, error = outcome(lambda: sparse[rows, rows])
+    assert np.array_equal(got, VALUES[[2, 0, 1], [2, 0, 1]]) if error is None else "WRITEABLE" in str(error)
+    given = rows.as_strided() if rows.is_strided else np.asarray(rows)
+    assert np.array_equal(sparse[given, given], VALUES[[2, 0, 1], [2, 0, 1]])
 
 
 @pytest.mark.parametrize("kind", ARRAYS)

@@ -83,12 +83,24 @@ def test_what_pandas_takes_from_ndarrays_alone() -> None:
         frame.clip(a)
 
 
+def test_a_mask_by_position_must_be_an_ndarray() -> None:
+    """pandas looks for an ndarray and takes anything else for positions; docs/interop.md warns of it."""
+    pd = pytest.importorskip("pandas")
+    series, chosen = pd.Series(VALUES[:, 0]), VALUES[:, 0] > 100
+    mask = array(chosen, "{0:T(128)}")
+    assert len(series.iloc[mask]) in (len(series), int(chosen.sum()))
+    assert series.iloc[np.asarray(mask)].equals(series.iloc[chosen])
+    assert series.where(mask).equals(series.where(chosen))
+
+
 def test_what_pandas_makes_of_other_than_ndarrays() -> None:
     """It takes an array for a list: no rows have no columns, and all numbers have 64 bits."""
     pd = pytest.importorskip("pandas")
     a = array()
     assert pd.DataFrame(np.asarray(a[:0])).shape == (0, 20)
     assert len(pd.DataFrame(a[:0])) == 0
+    assert pd.Series(np.asarray(a[:0, 0])).dtype == a.dtype
+    assert len(pd.Series(a[:0, 0])) == 0
     assert pd.array(np.asarray(a[:, 0])).dtype == "Float32"
     assert (pd.array(a[:, 0]) == VALUES[:, 0]).all()
 
