@@ -24,12 +24,15 @@ import strided as sd
 from strided import demo
 from strided.diagnosis.identification import file_blocks, sampling
 from strided.diagnosis.identification.candidates import Reading
+from strided.diagnosis.identification.evidence import Evidence
 from strided.diagnosis.identification.file_blocks import FileBlocks
 from strided.diagnosis.identification.levels import Feature, Rows, fit, numbered
+from strided.diagnosis.identification.placement import padding
 from strided.diagnosis.identification.structure import ranks
-from strided.diagnosis.identification.type_signs import type_signs
+from strided.diagnosis.identification.type_signs import narrow_signs, type_signs
 from strided.errors import BufferSizeError
 from strided.inspect import Candidate, Identification, identify
+from strided.layout.element_types import ELEMENT_TYPES
 from tests.cases import RAW_BUFFERS
 from tests.commands import run_command
 from tests.diagnosis.campaign import buffer_of, ids, noise, smooth, weights
@@ -1035,3 +1038,109 @@ def test_excess_behind_an_array_is_named() -> None:
     )
     found = sd.inspect.identify(image, "f32[17,300]", offset=4096, allow_excess=True)
     assert str(found.best and found.best.shape) == "f32[17,300]{1,0:T(8,128)}"
+
+
+def _planted(text: str, values: Any, filling: bytes = bytes(1)) -> Any:
+    """The bytes of an array whose padding holds a pattern."""
+    shape = sd.parse_shape(text)
+    size = shape.buffer_byte_size
+    array = sd.LayoutArray(bytearray((filling * size)[:size]), shape)
+    array[...] = np.asarray(values).astype(shape.dtype)
+    return np.frombuffer(array.buffer, np.uint8).copy()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_pattern_in_the_padding_is_known_again_in_swapped_bytes(seed: int) -> None:
+    """Else values were weighed without the padding, and swapped ones with it."""
+    rng = np.random.default_rng(seed)
+    text = "bf16[117,232]{1,0:T(32,128)(2,1)}"
+    values = np.where(rng.random((117, 232)) < 0.05, rng.normal(size=(117, 232)), 0)
+    found = identify(_planted(text, values, rng.bytes(16)), "bf16[117,232]")
+    assert text in named(found)
+    assert found.candidates[0].byteorder == "little"
+
+
+@pytest.mark.parametrize(
+    ("text", "values", "filling"),
+    [
+        ("s32[6,230]{1,0:T(8,128)}", np.eye(6, 230), "efbeadde"),
+        ("f32[913,4]{0,1:T(4,128)}", np.full((913, 4), 0.7), "efbeadde"),
+    ],
+)
+def test_padding_does_not_tell_the_order_of_bytes(text: str, values: Any, filling: str) -> None:
+    found = identify(_planted(text, values, bytes.fromhex(filling)), without_layout(text))
+    assert found.candidates[0].byteorder == "little"
+
+
+def test_a_part_of_zeros_does_not_tell_the_order_of_bytes() -> None:
+    values = np.tril(np.ones((8, 88)))
+    raw = _planted("f16[8,88]{1,0:T(2,128)(2,1)}", values, b"\xc0\x7f")
+    found = identify(raw, "f16[8,88]", like=(np.s_[:, 20:], values[:, 20:]))
+    assert found.candidates[0].byteorder == "little"
+
+
+def test_masks_of_a_wider_type_are_no_pred() -> None:
+    lengths = np.random.default_rng(0).integers(1, 257, (6, 64, 1))
+    raw = _planted("f16[6,64,256]{2,1,0:T(4,128)(2,1)}", np.arange(256) < lengths)
+    found = identify(raw, "[6,64,256]")
+    assert found.best is None or found.best.shape.element_type == "f16"
+
+
+def test_preds_beside_bytes_of_padding_that_are_none() -> None:
+    rng = np.random.default_rng(0)
+    signs = Evidence("type", 1000.0, "type: all bytes but fillings are pred")
+    few, many = (narrow_signs(signs, ELEMENT_TYPES["pred"], rng.integers(0, most, 500, np.uint8)) for most in (2, 9))
+    assert few is signs
+    assert many.weight < 0
+
+
+def test_integers_in_floats_are_no_swapped_integers() -> None:
+    values = np.rint(smooth(np.random.default_rng(0), (289, 88)) * 20 + 120)
+    found = identify(_planted("f32[289,88]{1,0:T(1,128)}", values), "[289,88]")
+    assert found.best is not None
+    assert (found.best.shape.element_type, found.best.byteorder) == ("f32", "little")
+
+
+@pytest.mark.parametrize("text", ["s16[64,64]{1,0}", "s32[133,133]{1,0:T(8,128)}", "s32[300,300]{1,0}"])
+def test_positions_in_a_square_are_those_of_columns(text: str) -> None:
+    shape = sd.parse_shape(text)
+    values = np.broadcast_to(np.arange(shape.dimensions[1]), shape.dimensions)
+    found = identify(_planted(text, values), shape.text(layout=False))
+    assert text in named(found)
+
+
+def test_rows_that_end_where_values_jump_are_not_lost_to_a_sequence() -> None:
+    """Three channels, each as smooth as an image along its rows: every other cut of the same bytes goes on."""
+    text = "s16[59,3,429]{2,1,0}"
+    rng = np.random.default_rng(1)
+    rows, channels, columns = np.ogrid[:59, :3, :429]
+    steps = rng.uniform(-1, 1, (5, 3)) * [0.2, 0.75, 0.03]
+    waves = [
+        rng.normal() * np.sin(rng.uniform(0, 6) + a * rows + b * channels + c * columns) for a, b, c in steps.tolist()
+    ]
+    values = np.rint(25 * (sum(waves) + 0.1 * rng.normal(size=(59, 3, 429))))
+    found = identify(_planted(text, values), text)
+    assert text in named(found)
+
+
+def test_a_claim_that_values_counted_to_a_hundred_cannot_refute_stands() -> None:
+    text = "f32[40,128]{1,0:T(8,128)}"
+    found = identify(_planted(text, np.arange(40 * 128).reshape(40, 128) % 100), text)
+    assert not found.notes
+
+
+def test_sizes_that_padding_does_not_tell_are_noted() -> None:
+    note = "size: dimension 1 may have 49 to 56: the last ones may be padding"
+    text = "f32[600,54]{0,1:T(8,128)}"
+    raw, values = buffer_of(text, lambda rng, d: rng.normal(size=d) * np.exp(rng.normal(size=d[1])))
+    found = identify(raw, "f32[600,?]")
+    assert found.best is not None
+    assert note in found.notes
+    assert not identify(_planted(text, values), "f32[600,?]").notes
+
+
+def test_bits_of_wider_elements_are_no_padding() -> None:
+    """Of a byte of 127 two bits are 01, and the others are 11: packed ones would be values, and padding."""
+    reading = Reading(sd.parse_shape("s2[128,512]{0,1:T(512)(128)(4,1)E(2)}"), bitorder="big")
+    with sampling.Source.opened(np.full(1 << 16, 127, np.uint8)) as source:
+        assert padding(source, reading)[0].weight == 0

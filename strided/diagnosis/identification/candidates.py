@@ -73,6 +73,16 @@ class Reading:
         """How the array lies in the buffer, whatever its layout."""
         return self.offset, self.missing_bytes, self.byteorder, self.bitorder
 
+    def in_memory(self, word: bytes) -> bytes:
+        """The bytes of one of its elements in the order of memory; the same function turns them back.
+
+        Of a complex one, the two parts keep their places.
+        """
+        if self.byteorder == "little":
+            return word
+        width = len(word) // 2 if self.shape.element_type[0] == "c" else len(word)
+        return b"".join(word[k : k + width][::-1] for k in range(0, len(word), width))
+
     @property
     def has_rest(self) -> bool:
         """Whether bytes lie behind the array that neither rounding up nor the packing of elements explains."""

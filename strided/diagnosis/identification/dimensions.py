@@ -114,6 +114,20 @@ def trimmed(source: Source, reading: Reading, known: Known) -> Reading:
     return replace(reading, shape=Shape(shape.element_type, tuple(dimensions), shape.layout))
 
 
+def open_sizes(shape: Shape, axis: int) -> range:
+    """The sizes of one dimension with which an array takes as many bytes, if it has the largest of them; else none.
+
+    It has another where what lies behind it is constant, and so told from values.
+    """
+    dimensions, layout = shape.dimensions, shape.layout
+    assert layout is not None
+    kind, n = ELEMENT_TYPES[shape.element_type], dimensions[axis]
+    larger = (*dimensions[:axis], n + 1, *dimensions[axis + 1 :])
+    if byte_size(kind, larger, layout) == byte_size(kind, dimensions, layout):
+        return range(0)
+    return range(_least_size(shape, dimensions, axis), n + 1)
+
+
 def _end_of_values(
     source: Source, reading: Reading, dimensions: Sequence[int], axis: int, rng: np.random.Generator
 ) -> int:

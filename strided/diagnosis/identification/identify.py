@@ -16,14 +16,14 @@ from strided.diagnosis.identification.candidates import (
     readings,
     usual_layouts,
 )
-from strided.diagnosis.identification.dimensions import possible_dimensions, trimmed
+from strided.diagnosis.identification.dimensions import open_sizes, possible_dimensions, trimmed
 from strided.diagnosis.identification.evidence import Evidence
 from strided.diagnosis.identification.judging import judge
 from strided.diagnosis.identification.known import Known, known_of
 from strided.diagnosis.identification.reference import Reference, by_reference
 from strided.diagnosis.identification.result import Identification
 from strided.diagnosis.identification.sampling import Source
-from strided.diagnosis.identification.type_signs import entropy, type_signs
+from strided.diagnosis.identification.type_signs import entropy, may_be_wider, type_signs
 from strided.diagnosis.identification.verdict import decide
 from strided.errors import BufferSizeError
 from strided.files.magic import HEAD_BYTES, format_of
@@ -121,7 +121,7 @@ def identify(
             result = _identified(part, known, start, like, progress)
             result = replace(result, candidates=result.candidates[:most])
             notes = [f"size: the last {source.size - part.size:,} bytes are left out"] * (part is not source)
-            found.append(replace(result, notes=(*result.notes, *_notes(part, known, start, result), *notes)))
+            found.append(replace(result, notes=(*result.notes, *_notes(part, known, start, like, result), *notes)))
         return max(found, key=lambda one: (one.best is not None, max((c.score for c in one.candidates), default=0)))
 
 
@@ -158,7 +158,7 @@ def _identified(
     return decide(judge(source, _plausible(source, start, known)), known)
 
 
-def _notes(source: Source, known: Known, start: int, result: Identification) -> Iterator[str]:
+def _notes(source: Source, known: Known, start: int, like: Any, result: Identification) -> Iterator[str]:
     """What to say of the sizes, of a buffer that begins as another format does, and of bytes that say nothing."""
     have = source.size - start
     if known.element_type is not None and known.sizes is not None:
@@ -172,6 +172,10 @@ def _notes(source: Source, known: Known, start: int, result: Identification) -> 
     if known.claim is not None and result.best is not None:
         if known.claim not in (result.best.shape.layout, *(tie.layout for tie in result.best.ties)):
             yield "claim: the evidence speaks against the claimed layout"
+    if result.best is not None and like is None:
+        for axis, n in enumerate(known.dimensions or (None,) * result.best.shape.rank):
+            if n is None and len(sizes := open_sizes(result.best.shape, axis)) > 1:
+                yield f"size: dimension {axis} may have {sizes[0]:,} to {sizes[-1]:,}: the last ones may be padding"
     found = format_of(source.content[start : start + HEAD_BYTES].tobytes(), have)
     if found is not None:
         yield f"format: the buffer begins as {found.name} does: {found.advice}"
@@ -209,9 +213,9 @@ def _variants(found: Iterable[Reading]) -> Iterator[Reading]:
 
 def _plausible(source: Source, start: int, known: Known) -> list[tuple[Reading, Evidence]]:
     """The readings whose values look like their type, each with the evidence for the type."""
-    rows = (row for name in _types(known) for row in _typed(source.size, start, name))
+    rows = [row for name in _types(known) for row in _typed(source.size, start, name)]
     signs = {_of_type(row): type_signs(source, row) for row in rows}
-    best = max((e.weight for e in signs.values()), default=0.0)
+    best = max((signs[_of_type(row)].weight for row in rows if not may_be_wider(source, row)), default=0.0)
     signs = {key: e for key, e in signs.items() if best - e.weight < _IMPLAUSIBLE}
     guessed = known.dimensions is None or known.dimensions.count(None) > 1
     found: list[tuple[Reading, Evidence]] = []

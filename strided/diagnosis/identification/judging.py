@@ -13,11 +13,14 @@ import numpy as np
 from strided.diagnosis.identification.candidates import Reading, usualness
 from strided.diagnosis.identification.evidence import Evidence
 from strided.diagnosis.identification.levels import Levels, Placed, Slots, slots_in_front, slots_key
-from strided.diagnosis.identification.memory_order import goes_on, is_counted
+from strided.diagnosis.identification.memory_order import is_counted, row_ends
 from strided.diagnosis.identification.placement import padding, placement
 from strided.diagnosis.identification.sampling import Sample, Source, as_numbers, hold_none_of
 from strided.diagnosis.identification.structure import NO_STRUCTURE, Structure, structure
+from strided.diagnosis.identification.type_signs import narrow_signs
 from strided.diagnosis.identification.verdict import Judged
+from strided.layout import Shape
+from strided.layout.element_types import ELEMENT_TYPES
 from strided.runtime.aliases import Table
 
 #: Points, and pairs for each axis and power of two, of the sample that all readings are tried with, and of those for
@@ -77,9 +80,9 @@ def judge(source: Source, found: Sequence[tuple[Reading, Evidence]]) -> list[Jud
         look = replace(look, is_smooth=True)
         scouted = _judged(source, found, look)
     kept = _hopeful(scouted)
-    size = _FULL if source.blocks is None else _LARGE
+    size, signs = _FULL if source.blocks is None else _LARGE, dict(found)
     look = replace(look, size=size, places=_places([j.reading for j in kept]))
-    return [_with_order(source, j) for j in _judged(source, [(j.reading, j.type_signs) for j in kept], look)]
+    return [_with_order(source, j) for j in _judged(source, [(j.reading, signs[j.reading]) for j in kept], look)]
 
 
 def _hopeful(scouted: Sequence[Judged]) -> list[Judged]:
@@ -102,7 +105,7 @@ def _with_order(source: Source, judged: Judged) -> Judged:
     """A reading with what the order of memory alone explains: nothing then speaks for its tiles, or its dimensions."""
     if is_counted(source, judged.reading):
         return replace(judged, structure=NO_STRUCTURE)
-    return replace(judged, is_sequence=goes_on(source, judged.reading))
+    return replace(judged, row_ends=row_ends(source, judged.reading))
 
 
 def _places(found: Sequence[Reading]) -> Table:
@@ -160,10 +163,14 @@ def _judged_alike(
             values, inside = source.fetch(reading, table)
             numbers = as_numbers(values)
             value_hash = hash((numbers.tobytes(), inside.tobytes()))
-            kept = inside & hold_none_of(values, look.constants)
+            kept = inside & hold_none_of(values, [reading.in_memory(c) for c in look.constants])
             structures[same] = structure(numbers, kept, sample, levels_of(reading)), value_hash
         shown, value_hash = structures[same]
         filling, fillings = padding(source, reading)
+        kind = ELEMENT_TYPES[shape.element_type]
+        if kind.bits < 8 and shape.element_bits == 8:
+            words, inside = source.fetch(replace(reading, shape=Shape("u8", dimensions)), table)
+            signs = narrow_signs(signs, kind, words[inside])
         yield Judged(
             reading, (dimensions, value_hash), shown, filling, placement(reading, source.size), signs, fillings
         )

@@ -182,7 +182,7 @@ class Slots:
             at = np.unique(np.concatenate([(shares * held).astype(np.int64), (extra - phase) * 8 // bits + inner]))
             at = at[(at >= 0) & (at < held)]
         words = source.fetch(_flat(reading, held), at)[0]
-        kept = hold_none_of(words, constants)
+        kept = hold_none_of(words, [reading.in_memory(c) for c in constants])
         numbers = as_numbers(words[kept])
         is_signed = bool((numbers < 0).any())
         # Unsigned values may stand for others around a middle.

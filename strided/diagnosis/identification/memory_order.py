@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import math
 from typing import Any
 
@@ -16,6 +17,8 @@ from strided.diagnosis.identification.structure import ranks, shuffled_differenc
 #: Ends of rows that are looked at, and the fewest that tell whether values go on there, if within rows they differ by
 #: less than this share of what others do.
 _ENDS, _LEAST_ENDS, _SEQUENCE = 512, 8, 0.25
+#: Values across the end of a row are strangers that differ by more than this share of what any two do.
+_STRANGERS = 0.5
 #: Values that are compared with those a row further, and the share of what neighbours differ by that tells rows.
 _APART, _CLOSER = 1024, 0.9
 #: The share of steps that are equal where values count: those of ``arange % 16`` are, but for one in 16.
@@ -24,33 +27,52 @@ _COUNTED = 0.9
 _LANES = 128
 
 
-def goes_on(source: Source, reading: Reading) -> bool:
-    """Whether values without tiles go on from the end of each row to the next one, as within rows.
+class RowEnds(enum.Enum):
+    """What values without tiles do where one row ends in memory, and the next one begins.
 
-    Then they are one sequence, which is as smooth in every order of dimensions: neighbours tell nothing of these.
+    `GO_ON`: they go on as within rows. Then they are one sequence, which is as smooth in every order of dimensions:
+    neighbours tell nothing of these. `JUMP`: they go on within rows, and the next row begins like a stranger. Then they
+    are rows of this length, or of a divisor of it. `NEITHER` tells nothing.
     """
+
+    GO_ON = enum.auto()
+    JUMP = enum.auto()
+    NEITHER = enum.auto()
+
+
+def row_ends(source: Source, reading: Reading) -> RowEnds:
+    """What the values of a reading do at the ends of its rows."""
     shape = reading.shape
     assert shape.layout is not None
     if len(shape.dimensions) < 2 or shape.layout.tiles or shape.expansion.allocated_elements != shape.size:
-        return False
+        return RowEnds.NEITHER
     row = shape.dimensions[shape.layout.minor_to_major[0]]
     count = (shape.size - 1) // row
     if row < 2 or count < _LEAST_ENDS:
-        return False
+        return RowEnds.NEITHER
     ends = np.arange(1, count + 1, max(1, count // _ENDS)) * row
-    values, inside = source.fetch(reading, np.concatenate([ends - 1, ends, ends - row // 2 - 1, ends - row // 2]))
+    anywhere = np.random.default_rng(37).integers(0, shape.size, _APART)
+    at = [ends - 1, ends, ends - row // 2 - 1, ends - row // 2, anywhere]
+    values, inside = source.fetch(reading, np.concatenate(at))
     if not inside.all():
-        return False
-    last, first, *within = _ranked(values, inside).reshape(4, -1)
-    far = float(np.median(shuffled_differences(np.concatenate([last, first]))))
+        return RowEnds.NEITHER
+    # Values at the ends of rows may be few, as those of ``arange % 100`` are: others tell how far apart two are.
+    ranked = _ranked(values, -_APART)
+    last, first, *within = ranked[:-_APART].reshape(4, -1)
+    far = float(np.median(shuffled_differences(ranked[-_APART:])))
     near, across = float(np.median(np.abs(within[1] - within[0]))), float(np.median(np.abs(first - last)))
-    return 0 < near < _SEQUENCE * far and across <= 2 * near and not _are_rows_alike(source, reading, row)
+    if not 0 < near < _SEQUENCE * far:
+        return RowEnds.NEITHER
+    if across > _STRANGERS * far:
+        return RowEnds.JUMP
+    goes_on = across <= 2 * near and not _are_rows_alike(source, reading, row)
+    return RowEnds.GO_ON if goes_on else RowEnds.NEITHER
 
 
-def _ranked(values: npt.NDArray[Any], inside: npt.NDArray[np.bool_]) -> Floats:
-    """The place of each value among all that the buffer has."""
+def _ranked(values: npt.NDArray[Any], among: int = 0) -> Floats:
+    """The place of each value among those from one on."""
     numbers = as_numbers(values)
-    return ranks(numbers, numbers[inside])
+    return ranks(numbers, numbers[among:])
 
 
 def is_counted(source: Source, reading: Reading) -> bool:
@@ -83,5 +105,5 @@ def _are_rows_alike(source: Source, reading: Reading, row: int) -> bool:
     size = reading.shape.size
     at = np.random.default_rng(23).integers(0, size - row, min(_APART, size))
     values, inside = source.fetch(reading, np.concatenate([at, at + 1, at + row]))
-    here, near, far = _ranked(values, inside).reshape(3, -1)
+    here, near, far = _ranked(values[inside]).reshape(3, -1)
     return float(np.abs(far - here).mean()) < _CLOSER * float(np.abs(near - here).mean())

@@ -45,7 +45,8 @@ def placement(reading: Reading, size: int) -> Evidence:
 def padding(source: Source, reading: Reading) -> tuple[Evidence, tuple[bytes, ...]]:
     """Whether a few constants fill what would be padding, while the values are others; and the constants, if so.
 
-    Or one constant fills the array, while the padding holds others: a buffer that was set to one value.
+    Or one constant fills the array, while the padding holds others: a buffer that was set to one value. The constants
+    are bytes in the order of memory, so that readings in either order of bytes know them again.
     """
     nothing = Evidence("padding", 0.0, ""), ()
     shape = reading.shape
@@ -56,7 +57,7 @@ def padding(source: Source, reading: Reading) -> tuple[Evidence, tuple[bytes, ..
     values, inside = source.fetch(reading, offsets)
     empty = (shape.expansion.coordinates_at(offsets)[1] >= 0) & inside
     number = int(np.count_nonzero(empty))
-    if number < 2:
+    if number < 2 or _is_part_of_each_byte(reading, offsets[inside], empty[inside]):
         return nothing
     words = values.view(np.uint8).reshape(len(values), -1)
     full = inside & ~empty
@@ -70,7 +71,7 @@ def padding(source: Source, reading: Reading) -> tuple[Evidence, tuple[bytes, ..
     one = "" if len(constants) == 1 else f"one of {len(constants)} constants, such as "
     shown = f"{one}0x{constants[0][::-1].tobytes().hex()}"
     found = Evidence("padding", weight, f"padding: all {number:,} slots of it that were looked at hold {shown}")
-    return found, tuple(c.tobytes() for c in constants) if rare > _RARE else ()
+    return found, tuple(reading.in_memory(c.tobytes()) for c in constants) if rare > _RARE else ()
 
 
 def _looked_at(slots: int) -> Table:
@@ -79,6 +80,15 @@ def _looked_at(slots: int) -> Table:
         return np.arange(slots)
     rng = np.random.default_rng(11)
     return np.concatenate([rng.integers(0, slots, _SLOTS), np.arange(slots - _TAIL, slots)])
+
+
+def _is_part_of_each_byte(reading: Reading, offsets: Table, empty: npt.NDArray[np.bool_]) -> bool:
+    """Whether its place in a byte tells if a packed element is padding: so the bits of wider elements differ."""
+    places = 8 // reading.shape.element_bits
+    if places < 2:
+        return False
+    count, padded = (np.bincount(offsets % places, weights, places) for weights in (None, empty))
+    return bool(((padded == 0) | (padded == count)).all())
 
 
 def _constants(

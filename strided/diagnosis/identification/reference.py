@@ -15,11 +15,11 @@ from strided.arrays.blocks import run_boxes
 from strided.arrays.layout_array import LayoutArray
 from strided.diagnosis.identification import verdict
 from strided.diagnosis.identification.candidates import Reading
-from strided.diagnosis.identification.evidence import Evidence
 from strided.diagnosis.identification.judging import judge
 from strided.diagnosis.identification.known import Known
 from strided.diagnosis.identification.result import Identification, Verdict
 from strided.diagnosis.identification.sampling import Source, Values, as_numbers
+from strided.diagnosis.identification.type_signs import type_signs
 from strided.errors import UnsupportedError
 from strided.layout.element_types import ELEMENT_TYPES
 from strided.planning.axis_maps import axis_map_of
@@ -200,8 +200,7 @@ def by_reference(
         return _named(groups, f"like: {what} are equal", "certain")
     if groups:
         # What is at hand does not tell them apart, but the rest of the values may.
-        none = Evidence("type", 0.0, "")
-        judged = judge(source, [(r, none) for g in groups for r in g])
+        judged = judge(source, [(r, type_signs(source, r)) for g in groups for r in g])
         sentence = f"like: {what} are equal, as they are for {len(groups) - 1} other candidates"
         return _with_evidence(verdict.decide(judged, known), sentence)
     return _closest(source, known, shares, reference)

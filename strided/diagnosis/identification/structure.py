@@ -441,12 +441,26 @@ def _is_patchy(u: Floats, inside: npt.NDArray[np.bool_], pairs: Pairs, n: int) -
 
 
 def _order(numbers: Floats, inside: npt.NDArray[np.bool_], sample: Sample) -> Evidence:
-    """Whether the values rise, or fall, throughout in row-major order."""
-    own = _of_points(numbers, inside, sample)
+    """Whether the values rise, or fall, throughout in row-major order.
+
+    Values that change along one axis alone, such as positions, are those of one line. They say as much along any axis.
+    """
+    own, axis = _line(numbers, inside, sample)
+    where = "row by row" if axis is None else f"along dimension {axis}"
     for sign, word in ((1, "rise"), (-1, "fall")):
         if len(own) >= 8 and (own[:-1] * sign <= own[1:] * sign).all():
             runs = np.diff(np.flatnonzero(np.concatenate([[True], own[:-1] != own[1:], [True]])))
             # Of all orders of these values one is sorted. It says more than any continuity does.
             weight = 2 * (math.lgamma(len(own) + 1) - sum(math.lgamma(run + 1) for run in runs.tolist()))
-            return Evidence("order", weight, f"order: the values {word} throughout, row by row")
+            return Evidence("order", weight, f"order: the values {word} throughout, {where}")
     return Evidence("order", 0.0, "")
+
+
+def _line(numbers: Floats, inside: npt.NDArray[np.bool_], sample: Sample) -> tuple[Floats, int | None]:
+    """The values along the axis that alone tells them, and this axis; all values, and None, if no axis does."""
+    own, held = _of_points(numbers, inside, sample), inside[: sample.points]
+    for axis in range(len(sample.dimensions) if len(sample.dimensions) > 1 else 0):
+        _, first, which = np.unique(sample.index[axis][: sample.points][held], return_index=True, return_inverse=True)
+        if (own == own[first][which]).all():
+            return own[first], axis
+    return own, None

@@ -15,6 +15,7 @@ from strided.diagnosis.identification.evidence import Evidence
 from strided.diagnosis.identification.sampling import Source, as_numbers
 from strided.layout import Shape
 from strided.layout.element_types import ElementType, element_type
+from strided.runtime.aliases import Table
 
 #: The share of a sample beyond which one number is a filling: its exponent says nothing of the type.
 _FILLING = 1 / 8
@@ -28,31 +29,73 @@ _COMMON = frozenset({"f32", "bf16", "f16", "s32", "s8", "u8", "pred", "u32", "s6
 _EXPONENT_BITS = {"f16": 5, "bf16": 8, "f32": 8, "c64": 8, "f64": 11, "c128": 11}
 #: Bits of each value that subnormals cost.
 _SUBNORMAL = 2.0
-#: Nats against any other type.
+#: The share of bytes that hold no value of a narrow type which refutes it.
+_REFUTED = 1 / 16
+#: Nats against any other type, and against swapped bytes.
 _RARITY = 30.0
 
 
 def type_signs(source: Source, reading: Reading) -> Evidence:
     """What the type itself says of the values: narrow exponents, small integers, bytes that are 0 or 1."""
     kind, bits = element_type(reading.shape.element_type), reading.shape.element_bits
-    count = (source.size - reading.offset) * 8 // bits
-    offsets = np.arange(count) if count <= _WORDS else np.random.default_rng(13).integers(0, count, _WORDS)
     if kind.bits < bits:
-        words = source.fetch(replace(reading, shape=Shape("u8", (count,))), offsets)[0]
-        high = words >> kind.bits
-        fits = (high == 0) | ((high == (255 >> kind.bits)) & (kind.name[0] == "s"))
-        strange = float((~fits & (_times(words) <= _FILLING * len(words))).mean())
+        strange, fillings = _strange_bytes(source, reading)
         # Of words that are not 0, as in `_saved`: the type has so many.
         saved = math.log2(255 / (2**kind.bits - 1)) - 255 * strange
-        sentence = (
-            f"type: {strange:.0%} of the bytes are no {kind.name}" if strange else f"type: all bytes are {kind.name}"
-        )
+        others = " but fillings" * (fillings > 0)
+        sentence = f"type: {strange:.0%} of the bytes{others} are no {kind.name}"
+        if not strange:
+            sentence = f"type: all bytes{others} are {kind.name}"
     else:
-        values = source.fetch(reading, offsets)[0]
+        values = source.fetch(reading, _looked_at(source, reading))[0]
         signs = _float_signs if _is_float(kind) else _integer_signs
         saved, sentence = signs(values, kind)
-    rare = 0.0 if kind.name in _COMMON else _RARITY
+    rare = _RARITY * ((kind.name not in _COMMON) + (reading.byteorder == "big"))
     return Evidence("type", _TYPE_WORDS * _LN2 * saved * 32 / bits - rare, sentence)
+
+
+def may_be_wider(source: Source, reading: Reading) -> bool:
+    """Whether bytes of a narrow type hold others over and over: those that fill padding, or the values of a wider type.
+
+    Only a layout tells which, so that such a type rules no other one out.
+    """
+    kind = element_type(reading.shape.element_type)
+    return kind.bits < reading.shape.element_bits and _strange_bytes(source, reading)[1] > 0
+
+
+def _strange_bytes(source: Source, reading: Reading) -> tuple[float, float]:
+    """The share of bytes that are no value of a narrow type: of those that come now and then, and of fillings."""
+    kind, at = element_type(reading.shape.element_type), _looked_at(source, reading)
+    words = source.fetch(replace(reading, shape=Shape("u8", (len(at),))), at)[0]
+    strange, is_filling = ~_fits(words, kind), _times(words) > _FILLING * len(words)
+    return float((strange & ~is_filling).mean()), float((strange & is_filling).mean())
+
+
+def _looked_at(source: Source, reading: Reading) -> Table:
+    """The slots whose values tell of the type: all of a few, or some anywhere."""
+    count = (source.size - reading.offset) * 8 // reading.shape.element_bits
+    return np.arange(count) if count <= _WORDS else np.random.default_rng(13).integers(0, count, _WORDS)
+
+
+def narrow_signs(signs: Evidence, kind: ElementType, words: npt.NDArray[np.uint8]) -> Evidence:
+    """The signs of a type of less than 8 bits beside the bytes that a reading takes for elements.
+
+    Padding may hold any bytes, but these may not: others show elements of a wider type, or those of a wrong layout. The
+    more of them there are the worse, up to a share from which on they are none in any layout.
+    """
+    strange = float((~_fits(words, kind)).mean()) if len(words) else 0.0
+    if not strange:
+        return signs
+    cost = _TYPE_WORDS * _LN2 * 255 * min(strange, _REFUTED) * 32 / 8
+    return Evidence("type", signs.weight - cost, f"type: {strange:.0%} of the elements are no {kind.name}")
+
+
+def _fits(words: npt.NDArray[np.uint8], kind: ElementType) -> npt.NDArray[np.bool_]:
+    """Which bytes hold one value of a narrow type, whose high bits are zero or repeat the sign. A true may be 255."""
+    high = words >> kind.bits
+    repeats_sign = (high == 255 >> kind.bits) & (kind.name[0] == "s")
+    found: npt.NDArray[np.bool_] = (high == 0) | repeats_sign | ((words == 255) & (kind.name == "pred"))
+    return found
 
 
 def _is_float(kind: ElementType) -> bool:
@@ -76,8 +119,22 @@ def _float_signs(values: npt.NDArray[Any], kind: ElementType) -> tuple[float, st
     low, high = np.percentile(exponents, [1, 99]) - 1
     named = re.search(r"e(\d)m", kind.name)
     bits = int(named[1]) if named else _EXPONENT_BITS[kind.name]
-    saved = bits - entropy(exponents) - 16 * strange / len(numbers) - abs(float(np.median(exponents))) / 32 - tiny
+    width = kind.bits // (1 + (kind.name[0] == "c")) - 1 - bits
+    saved = bits - entropy(exponents) + (0 if tiny else _spare_bits(held, width))
+    saved -= 16 * strange / len(numbers) + abs(float(np.median(exponents))) / 32 + tiny
     return saved, f"type: 98% of the exponents lie from 2^{low:.0f} to 2^{high:.0f}; {shown}"
+
+
+def _spare_bits(held: npt.NDArray[np.float64], width: int) -> int:
+    """How many of `width` bits of the mantissa are zero in all values, as in those of integers and of coarser floats.
+
+    >>> _spare_bits(np.array([1.5, 3.25, -200.0]), 23)
+    19
+    """
+    mantissas = (np.abs(np.frexp(held)[0]) * 2.0**53).astype(np.int64)
+    every = int(np.bitwise_or.reduce(mantissas))
+    used = 52 - ((every & -every).bit_length() - 1)  # the first of the 53 bits is implied
+    return max(0, width - used)
 
 
 def _subnormal(numbers: npt.NDArray[np.float64], kind: ElementType) -> float:

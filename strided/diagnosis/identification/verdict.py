@@ -10,6 +10,7 @@ from strided.diagnosis.identification.candidates import Reading, usualness
 from strided.diagnosis.identification.dimensions import MOST_UNKNOWN
 from strided.diagnosis.identification.evidence import Evidence
 from strided.diagnosis.identification.known import Known
+from strided.diagnosis.identification.memory_order import RowEnds
 from strided.diagnosis.identification.result import Candidate, Identification, Verdict
 from strided.diagnosis.identification.structure import Structure, sum_of_squares
 
@@ -45,7 +46,7 @@ _USUAL = {
 class Judged:
     """A reading and what speaks for it. Readings of one `group` give the same values.
 
-    `is_sequence`: the order of its dimensions cannot be told (`structure.goes_on`).
+    `row_ends`: whether its rows show where they end in memory.
     """
 
     reading: Reading
@@ -55,7 +56,7 @@ class Judged:
     placement: Evidence
     type_signs: Evidence
     constants: tuple[bytes, ...]
-    is_sequence: bool = False
+    row_ends: RowEnds = RowEnds.NEITHER
 
     @property
     def weight(self) -> float:
@@ -91,7 +92,7 @@ def decide(judged: Sequence[Judged], known: Known) -> Identification:
             verdict = "tied" if _is_odd(best.reading) and not best.reading.is_exact else "likely"
         elif _rank(rivals[0], known) < _rank(rivals[1], known):
             extra = (_preferred(rivals, known),)
-            if _may_be_preferred(rivals, groups[0], known):
+            if _may_be_preferred(rivals, groups[0], known) and not _is_cut_elsewhere(rivals):
                 verdict = "likely"
         if min(rivals[0], key=lambda j: usualness_of(j.reading, known)).reading.has_rest:
             verdict = "tied"  # bytes behind an array say that something is amiss, and not what
@@ -110,15 +111,25 @@ def _ahead(a: Judged, b: Judged) -> float:
 
 
 def _are_alike(a: Sequence[Judged], b: Sequence[Judged]) -> bool:
-    """Whether two groups have the same elements in the same order of memory, and only their dimensions in another.
+    """Whether one group is a sequence, and another has the same elements in the same order of memory.
 
-    Of a group one member may have no tiles, and others tiles that give the same values.
+    Then only their dimensions are in another order. The other one is a sequence, too; or its rows end where the values
+    jump, which the few neighbours there hardly show to the first. Of a group one member may have no tiles, and others
+    tiles that give the same values.
     """
-    one, other = (
-        {(r.place, r.byteorder, r.bitorder, r.shape.element_type) for r in (m.reading for m in g if m.is_sequence)}
-        for g in (a, b)
-    )
-    return bool(one & other)
+    return bool(_memories(a, RowEnds.GO_ON) & (_memories(b, RowEnds.GO_ON) | _memories(b, RowEnds.JUMP)))
+
+
+def _memories(members: Sequence[Judged], ends: RowEnds) -> set[Hashable]:
+    """How the elements lie of those whose rows end in one way."""
+    found = (m.reading for m in members if m.row_ends is ends)
+    return {(r.place, r.byteorder, r.bitorder, r.shape.element_type) for r in found}
+
+
+def _is_cut_elsewhere(rivals: Sequence[Sequence[Judged]]) -> bool:
+    """Whether the first of some readings is a sequence, whose values jump where the rows of another one end."""
+    jumps = set().union(*(_memories(g, RowEnds.JUMP) for g in rivals[1:]))
+    return bool(_memories(rivals[0], RowEnds.GO_ON) & jumps)
 
 
 def _may_be_preferred(rivals: Sequence[Sequence[Judged]], best: Sequence[Judged], known: Known) -> bool:
@@ -142,7 +153,11 @@ def _may_be_preferred(rivals: Sequence[Sequence[Judged]], best: Sequence[Judged]
 def _are_twins(a: Sequence[Judged], b: Sequence[Judged]) -> bool:
     """Whether nothing could tell two groups from each other: sequences, squares, and levels in both bit orders."""
     pairs = [(one, other) for one in a for other in b]
-    return _are_alike(a, b) or any(_are_mirrored(x.reading, y.reading) or _are_both_bit_orders(x, y) for x, y in pairs)
+    return (
+        _are_alike(a, b)
+        or _are_alike(b, a)
+        or any(_are_mirrored(x.reading, y.reading) or _are_both_bit_orders(x, y) for x, y in pairs)
+    )
 
 
 def _are_both_bit_orders(a: Judged, b: Judged) -> bool:
