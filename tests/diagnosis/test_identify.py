@@ -1144,3 +1144,32 @@ def test_bits_of_wider_elements_are_no_padding() -> None:
     reading = Reading(sd.parse_shape("s2[128,512]{0,1:T(512)(128)(4,1)E(2)}"), bitorder="big")
     with sampling.Source.opened(np.full(1 << 16, 127, np.uint8)) as source:
         assert padding(source, reading)[0].weight == 0
+
+
+@pytest.mark.parametrize(("byte", "fits"), [(0x07, True), (0x0F, True), (0xF8, True), (0xF3, False), (0x83, False)])
+def test_high_bits_of_an_s4_repeat_its_sign_or_are_zero(byte: int, fits: bool) -> None:
+    signs = Evidence("type", 1000.0, "")
+    assert (narrow_signs(signs, ELEMENT_TYPES["s4"], np.full(9, byte, np.uint8)) is signs) == fits
+
+
+def test_metadata_in_front_are_no_elements() -> None:
+    """Random bytes there made each reading behind them less likely."""
+    rng = np.random.default_rng(0)
+    text = "pred[64,128]{1,0:M(2048)}"
+    raw = rng.bytes(2048) + (rng.random((64, 128)) < np.linspace(0, 1, 128)).tobytes()
+    found = identify(raw, text)
+    assert str(found.candidates[0].shape) == text
+    assert not any("of the elements" in sentence for sentence in found.candidates[0].evidence)
+
+
+def test_a_sequence_without_its_end_has_rows_a_row_apart() -> None:
+    """The values looked at lie within the buffer, but one of those a row further does not."""
+    values = np.cumsum(np.random.default_rng(0).normal(size=7370)).astype("f4")
+    found = identify(values.tobytes()[: -4 * 15], "f32[10,737]")
+    assert found.candidates[0].missing_bytes == 60
+
+
+def test_values_sorted_in_memory_do_not_tell_how_long_rows_are() -> None:
+    """Each of 225 comes 24 times in turn: rows that a value fills say no less than those that end within its run."""
+    found = identify(np.repeat(np.arange(225, dtype=np.int16), 24).tobytes(), "s16[?,8,?]")
+    assert found.verdict == "tied"

@@ -149,7 +149,7 @@ def _judged_alike(
         return Levels(slots[own], placed(slots[own].places, reading.shape.expansion, slots_in_front(reading)))
 
     offsets: dict[Any, tuple[Any, int]] = {}
-    structures: dict[Any, tuple[Structure, int]] = {}
+    structures: dict[Any, tuple[Structure, int, Evidence]] = {}
     for reading, signs in found:
         shape = reading.shape
         assert shape.layout is not None
@@ -164,13 +164,13 @@ def _judged_alike(
             numbers = as_numbers(values)
             value_hash = hash((numbers.tobytes(), inside.tobytes()))
             kept = inside & hold_none_of(values, [reading.in_memory(c) for c in look.constants])
-            structures[same] = structure(numbers, kept, sample, levels_of(reading)), value_hash
-        shown, value_hash = structures[same]
+            kind = ELEMENT_TYPES[shape.element_type]
+            if kind.bits < 8 and shape.element_bits == 8:
+                words, _ = source.fetch(Reading(Shape("u8", dimensions), reading.start), table[inside])
+                signs = narrow_signs(signs, kind, words)
+            structures[same] = structure(numbers, kept, sample, levels_of(reading)), value_hash, signs
+        shown, value_hash, signs = structures[same]
         filling, fillings = padding(source, reading)
-        kind = ELEMENT_TYPES[shape.element_type]
-        if kind.bits < 8 and shape.element_bits == 8:
-            words, inside = source.fetch(replace(reading, shape=Shape("u8", dimensions)), table)
-            signs = narrow_signs(signs, kind, words[inside])
         yield Judged(
             reading, (dimensions, value_hash), shown, filling, placement(reading, source.size), signs, fillings
         )

@@ -52,14 +52,17 @@ def row_ends(source: Source, reading: Reading) -> RowEnds:
         return RowEnds.NEITHER
     ends = np.arange(1, count + 1, max(1, count // _ENDS)) * row
     anywhere = np.random.default_rng(37).integers(0, shape.size, _APART)
-    at = [ends - 1, ends, ends - row // 2 - 1, ends - row // 2, anywhere]
-    values, inside = source.fetch(reading, np.concatenate(at))
+    at = np.concatenate([ends - 1, ends, ends - row // 2 - 1, ends - row // 2, anywhere])
+    values, inside = source.fetch(reading, at)
     if not inside.all():
         return RowEnds.NEITHER
     # Values at the ends of rows may be few, as those of ``arange % 100`` are: others tell how far apart two are.
     ranked = _ranked(values, -_APART)
     last, first, *within = ranked[:-_APART].reshape(4, -1)
     far = float(np.median(shuffled_differences(ranked[-_APART:])))
+    steps = np.diff(ranked[np.argsort(at)])
+    if far > 0 and shape.layout.is_descending and ((steps >= 0).all() or (steps <= 0).all()):
+        return RowEnds.GO_ON  # sorted, however long the rows are, perhaps with each value many times in turn
     near, across = float(np.median(np.abs(within[1] - within[0]))), float(np.median(np.abs(first - last)))
     if not 0 < near < _SEQUENCE * far:
         return RowEnds.NEITHER
@@ -105,5 +108,8 @@ def _are_rows_alike(source: Source, reading: Reading, row: int) -> bool:
     size = reading.shape.size
     at = np.random.default_rng(23).integers(0, size - row, min(_APART, size))
     values, inside = source.fetch(reading, np.concatenate([at, at + 1, at + row]))
-    here, near, far = _ranked(values[inside]).reshape(3, -1)
+    held = inside.reshape(3, -1).all(axis=0)
+    if not held.any():
+        return False
+    here, near, far = _ranked(values.reshape(3, -1)[:, held].reshape(-1)).reshape(3, -1)
     return float(np.abs(far - here).mean()) < _CLOSER * float(np.abs(near - here).mean())

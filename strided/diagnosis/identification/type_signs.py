@@ -92,9 +92,8 @@ def narrow_signs(signs: Evidence, kind: ElementType, words: npt.NDArray[np.uint8
 
 def _fits(words: npt.NDArray[np.uint8], kind: ElementType) -> npt.NDArray[np.bool_]:
     """Which bytes hold one value of a narrow type, whose high bits are zero or repeat the sign. A true may be 255."""
-    high = words >> kind.bits
-    repeats_sign = (high == 255 >> kind.bits) & (kind.name[0] == "s")
-    found: npt.NDArray[np.bool_] = (high == 0) | repeats_sign | ((words == 255) & (kind.name == "pred"))
+    repeats_sign = (words.view(np.int8) >> (kind.bits - 1) == -1) & (kind.name[0] == "s")
+    found: npt.NDArray[np.bool_] = (words >> kind.bits == 0) | repeats_sign | ((words == 255) & (kind.name == "pred"))
     return found
 
 
