@@ -19,6 +19,7 @@ from numpy.lib.stride_tricks import as_strided
 
 from strided.addressing.address_map import AddressMap
 from strided.arrays.base import Array, ArrayBase, LayoutBuffer
+from strided.arrays.blocks import memory_order
 from strided.arrays.flags import Flags
 from strided.arrays.flatiter import Flat
 from strided.arrays.index_ranges import strides_in_order
@@ -155,7 +156,10 @@ class Views(ArrayBase):
             return found
         if copy is not None and not copy:
             raise ValueError("Unable to avoid creating a copy while reshaping.")
-        return self._converted(wanted, backwards, writeable=bool(copy) or self._strides_as(wanted, backwards) is None)
+        # Of an ndarray whose axes lie in memory in this order, "A" may mean column-major where it does not here.
+        means_fortran = backwards or (order in ("A", "a") and self._has_no_gaps("F") and not self._has_no_gaps("C"))
+        is_view = self._strides_as(wanted, means_fortran) is not None
+        return self._converted(wanted, backwards, writeable=bool(copy) or not is_view)
 
     def ravel(self, order: str = "C") -> Self | Array:
         """The elements in one axis: a view if the array is contiguous in that order, else a copy.
@@ -179,8 +183,7 @@ class Views(ArrayBase):
             assert found is not None
             return found
         # NumPy copies what has gaps between its elements.
-        is_contiguous = self.size == 1 or self._strides_as((self.size,), backwards) == (1,)
-        return self._converted((-1,), backwards, writeable=not (self.size and is_contiguous))
+        return self._converted((-1,), backwards, writeable=not (self.size and self._has_no_gaps(order)))
 
     def _converted(self, shape: Sequence[int], backwards: bool, *, writeable: bool) -> Array:
         """The values in another shape, in column-major order if `backwards`."""
@@ -196,6 +199,19 @@ class Views(ArrayBase):
         if map_ is None:
             return None
         return self._with_map(map_.reversed_axes if backwards else map_)
+
+    def _has_no_gaps(self, order: str) -> bool:
+        """Whether NumPy's `ravel` gives a view of an ndarray whose axes lie in memory in the layout's order."""
+        if self.size == 1:
+            return True
+        match (order or "C").upper():
+            case "A":
+                return self._has_no_gaps("C") or self._has_no_gaps("F")
+            case "K":
+                strides = strides_in_order(self) or (1,) * self.ndim
+                return self.transpose(memory_order(strides))._has_no_gaps("C")
+            case order:
+                return self._strides_as((self.size,), order == "F") == (1,)
 
     def _strides_as(self, shape: Sequence[int], backwards: bool) -> tuple[int, ...] | None:
         """The strides that an ndarray whose axes lie in memory in the layout's order has in another shape.

@@ -12,6 +12,8 @@ from strided.kernels.records import (
     ADDRESS,
     ARGUMENTS,
     ARGUMENTS_AT,
+    BLOCK,
+    BUFFERS,
     BYTES_WORDS,
     CALLS,
     ENTRY,
@@ -103,16 +105,18 @@ def _carry_out(room, record):
     _call(simd_bytes.item(record, ZERO + ENTRY), arguments)
 
 
-@kernel(BYTES, WRITABLE, NUMBER, NUMBER, NUMBER, NUMBER, NUMBER)
-def run_tasks(source, target, room, program, count, counter, most):
+@kernel(BYTES, WRITABLE, NUMBER, NUMBER, NUMBER, NUMBER, NUMBER, NUMBER, NUMBER)
+def run_tasks(source, target, room, blocks, block_bytes, program, count, counter, most):
     """Carry out tasks that no thread has taken, at most so many, of the `count` at the beginning of a program.
 
-    `room` is the address of this thread's own memory. An int64 at the address `counter` counts the tasks taken; all are
-    this thread's if that is 0. A task says where its records begin, how many come first, and the bits to shift the
-    source and the target by.
+    `room` is the address of this thread's own memory, `blocks` that of the blocks between source and target, of so many
+    bytes each. An int64 at the address `counter` counts the tasks taken; all are this thread's if that is 0. A task
+    says where its records begin, how many come first, and the bits to shift the source and the target by.
     """
     _put_buffer(room, ZERO + SOURCE, simd_bytes.address(source), source.size)
     _put_buffer(room, ZERO + TARGET, simd_bytes.address(target), target.size)
+    for k in range(BUFFERS - BLOCK):
+        _put_buffer(room, BLOCK + k, blocks + k * block_bytes, block_bytes)
     for k in range(most):
         number = k if counter == 0 else _take(counter)
         if number >= count:

@@ -74,7 +74,8 @@ def done() -> None:
 
 if _is_command():
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    sys.excepthook = _failed
+    if sys.excepthook is sys.__excepthook__:  # else somebody answers errors already
+        sys.excepthook = _failed
     # It may be ignored on purpose, as in the background.
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, _interrupted)

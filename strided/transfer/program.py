@@ -15,7 +15,7 @@ import numpy as np
 
 from strided import kernels
 from strided.kernels import records
-from strided.kernels.records import BLOCK, OF_BUFFER, OF_TASK, SCRATCH_AT
+from strided.kernels.records import OF_TASK, SCRATCH_AT
 from strided.planning.boxes import LINE_BYTES
 from strided.runtime import limits
 from strided.runtime.aliases import Bytes, Table
@@ -231,12 +231,14 @@ class Copying:
             is_caller = threading.get_ident() == caller
             most = self._until_look if is_caller else _ALL
             try:
-                room = _room(program.room_bytes, self._block_bytes)
+                room, _words = _room(program.room_bytes)
+                blocks, each, _memory = blocks_of(self._block_bytes)
             except MemoryError:
                 if is_caller:
                     raise
                 raise Leave from None
-            run_tasks(source, target, room, program.address, program.tasks, address_of(taken), most)
+            counted = address_of(taken)
+            run_tasks(source, target, room, blocks, each, program.address, program.tasks, counted, most)
 
         def stop() -> None:
             nonlocal stopped
@@ -251,12 +253,14 @@ def at_once(program: Program, block_bytes: tuple[int, ...] = ()) -> Copy:
     run_tasks = kernels.wanted("run_tasks")
 
     def copy(source: Bytes, target: Bytes) -> None:
-        # The program is held here, and with it all tables whose addresses are in its records.
+        # What is known by its address is held here, as a signal's handler may convert an array meanwhile: the thread's
+        # memory, the program, and with it all tables whose addresses are in its records.
         _, address, tasks, _, size = program
-        room_bytes, room = _own.room
-        if room_bytes < size or block_bytes:
-            room = _room(size, block_bytes)
-        run_tasks(source, target, room, address, tasks, _UNCOUNTED, tasks)
+        room_bytes, room, _words = _own.room
+        if room_bytes < size:
+            room, _words = _room(size)
+        blocks, each, _memory = blocks_of(block_bytes) if block_bytes else _NO_BLOCKS
+        run_tasks(source, target, room, blocks, each, address, tasks, _UNCOUNTED, tasks)
 
     return copy
 
@@ -266,12 +270,11 @@ _UNCOUNTED = 0
 
 
 class _Own(threading.local):
-    """A thread's own memory: the scratch of kernels, blocks, and the room of `run_tasks`, its bytes and its address."""
+    """A thread's own memory: the scratch of kernels, blocks, and the room of `run_tasks` with its bytes and address."""
 
     def __init__(self) -> None:
         self.scratch = self.blocks = np.empty(0, np.uint8)
-        self.words = np.empty(0, np.int64)
-        self.room = 0, 0
+        self.room: tuple[int, int, Table] = 0, 0, np.empty(0, np.int64)
 
 
 _own = _Own()
@@ -284,23 +287,28 @@ def scratch() -> Bytes:
     return _own.scratch
 
 
-def _room(size: int, block_bytes: tuple[int, ...]) -> int:
-    """The address of this thread's room for `run_tasks`: at least so many bytes, in which stands where blocks lie."""
-    if _own.words.nbytes < size:
+def _room(size: int) -> tuple[int, Table]:
+    """The address of this thread's room for `run_tasks`, of at least so many bytes, and what has to be held for it."""
+    if _own.room[0] < size:
         words = empty_aligned(size).view(np.int64)
         words[SCRATCH_AT] = address_of(scratch())
-        _own.words, _own.room = words, (size, address_of(words))
-    for number, block in enumerate(blocks_of(block_bytes), BLOCK):
-        _own.words[OF_BUFFER * number : OF_BUFFER * (number + 1)] = address_of(block), block.size, 0
-    return _own.room[1]
+        _own.room = size, address_of(words), words
+    return _own.room[1:]
 
 
-def blocks_of(sizes: tuple[int, ...]) -> list[Bytes]:
-    """This thread's memory for the blocks of a staged copy, of at least so many bytes each."""
+_NO_BLOCKS = 0, 0, np.empty(0, np.uint8)
+
+
+def blocks_of(sizes: tuple[int, ...]) -> tuple[int, int, Bytes]:
+    """This thread's memory for blocks of a staged copy, of at least so many bytes each.
+
+    Its address, the bytes from one block to the next, and what has to be held for it.
+    """
     if not sizes:
-        return []
+        return _NO_BLOCKS
     # All take as much as limits say, so that it is made once.
     each = max(*sizes, limits.current.staging_bytes // len(sizes)) + LINE_BYTES - 1 & -LINE_BYTES
     if _own.blocks.size < each * len(sizes):
         _own.blocks = empty_aligned(each * len(sizes))
-    return [_own.blocks[k * each : (k + 1) * each] for k in range(len(sizes))]
+    memory = _own.blocks
+    return address_of(memory), each, memory

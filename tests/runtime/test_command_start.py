@@ -81,10 +81,13 @@ def test_a_command_has_openblas_start_no_threads(given: dict[str, str], threads:
     assert _run(tmp_path, numpy, "-c", "import strided").stderr.endswith("ImportError: None\n")
 
 
-def test_the_import_gives_ctrl_c_its_usual_meaning_again(tmp_path: Path) -> None:
-    (tmp_path / "strided").write_text(
-        "import signal, strided\nprint(signal.getsignal(2) is signal.default_int_handler)\n", encoding="utf-8"
+@pytest.mark.parametrize("hook", ["sys.__excepthook__", "lambda *_: None"])  # the latter as some systems set one
+def test_the_import_gives_ctrl_c_and_errors_their_usual_meaning_again(hook: str, tmp_path: Path) -> None:
+    script = (
+        f"import signal, sys\nsys.excepthook = hook = {hook}\nimport strided\n"
+        "print(signal.getsignal(2) is signal.default_int_handler and sys.excepthook is hook)\n"
     )
+    (tmp_path / "strided").write_text(script, encoding="utf-8")
     environment = os.environ | {"PYTHONPATH": str(Path(strided.__file__).parents[1])}
     done = subprocess.run(
         [sys.executable, "strided"], cwd=tmp_path, env=environment, capture_output=True, text=True, check=True

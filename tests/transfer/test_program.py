@@ -23,6 +23,7 @@ from strided.runtime import cache, limits
 from strided.runtime.threads import _Job
 from strided.transfer import copy as transfer
 from strided.transfer import program
+from strided.transfer.flat_memory import address_of
 from strided.transfer.program import Call, Copying, Task, at_once, blocks_of, program_of, template_of
 from tests.regions import Guarded, expected, map_of
 from tests.thinned import thinned
@@ -152,9 +153,30 @@ def wait_until(condition: Callable[[], bool]) -> bool:
 def test_blocks_are_as_large_as_the_plan_says() -> None:
     """Limits may have changed since."""
     with limits.replaced(staging_bytes=1 << 13):
-        assert [block.size for block in blocks_of((1 << 14,))] == [1 << 14]
-        assert [block.size >= 5000 for block in blocks_of((5000, 100))] == [True, True]
-        assert [block.size for block in blocks_of(())] == []
+        for sizes in ((1 << 14,), (5000, 100)):
+            address, each, memory = blocks_of(sizes)
+            assert each >= max(sizes)
+            assert memory.size >= each * len(sizes)
+            assert address == address_of(memory)
+        assert blocks_of(())[:2] == (0, 0)
+
+
+def test_memory_that_a_copy_uses_outlives_another_copy_within(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A signal handler or a finalizer may convert an array, with more memory, before the kernels begin."""
+    sizes, lost = (5000, 100), []
+
+    def run_tasks(*_: Any) -> None:
+        own = program._own
+        used = [weakref.ref(memory.base) for memory in (own.room[2], own.blocks)]
+        program._room(own.room[0] + 8)
+        blocks_of((own.blocks.size + 1,))
+        lost.append([memory() is None for memory in used])
+
+    task = next(tasks_of(1))
+    monkeypatch.setattr(kernels, "wanted", lambda _: run_tasks)
+    nothing = np.zeros(RUN, np.uint8)
+    at_once(program_of([task]), sizes)(nothing, nothing)
+    assert lost == [[False, False]]
 
 
 def test_ctrl_c_between_two_lines_ends_the_helpers(monkeypatch: pytest.MonkeyPatch) -> None:
