@@ -41,6 +41,8 @@ from strided.kernels.records import (
     TO_UNIT,
 )
 
+_BLOCKS = types.UniTuple(NUMBER, 2 * (BUFFERS - BLOCK))
+
 
 @operation(INTEGER, INTEGER)
 def _take(builder, counter):
@@ -105,18 +107,18 @@ def _carry_out(room, record):
     _call(simd_bytes.item(record, ZERO + ENTRY), arguments)
 
 
-@kernel(BYTES, WRITABLE, NUMBER, NUMBER, NUMBER, NUMBER, NUMBER, NUMBER, NUMBER)
-def run_tasks(source, target, room, blocks, block_bytes, program, count, counter, most):
+@kernel(BYTES, WRITABLE, NUMBER, _BLOCKS, NUMBER, NUMBER, NUMBER, NUMBER)
+def run_tasks(source, target, room, blocks, program, count, counter, most):
     """Carry out tasks that no thread has taken, at most so many, of the `count` at the beginning of a program.
 
-    `room` is the address of this thread's own memory, `blocks` that of the blocks between source and target, of so many
-    bytes each. An int64 at the address `counter` counts the tasks taken; all are this thread's if that is 0. A task
-    says where its records begin, how many come first, and the bits to shift the source and the target by.
+    `room` is the address of this thread's own memory; `blocks` are the address and the bytes of each block between
+    source and target. An int64 at the address `counter` counts the tasks taken; all are this thread's if that is 0. A
+    task says where its records begin, how many come first, and the bits to shift the source and the target by.
     """
     _put_buffer(room, ZERO + SOURCE, simd_bytes.address(source), source.size)
     _put_buffer(room, ZERO + TARGET, simd_bytes.address(target), target.size)
     for k in range(BUFFERS - BLOCK):
-        _put_buffer(room, BLOCK + k, blocks + k * block_bytes, block_bytes)
+        _put_buffer(room, BLOCK + k, blocks[2 * k], blocks[2 * k + 1])
     for k in range(most):
         number = k if counter == 0 else _take(counter)
         if number >= count:

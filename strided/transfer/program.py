@@ -15,7 +15,7 @@ import numpy as np
 
 from strided import kernels
 from strided.kernels import records
-from strided.kernels.records import OF_TASK, SCRATCH_AT
+from strided.kernels.records import BLOCK, BUFFERS, OF_TASK, SCRATCH_AT
 from strided.planning.boxes import LINE_BYTES
 from strided.runtime import limits
 from strided.runtime.aliases import Bytes, Table
@@ -232,13 +232,13 @@ class Copying:
             most = self._until_look if is_caller else _ALL
             try:
                 room, _words = _room(program.room_bytes)
-                blocks, each, _memory = blocks_of(self._block_bytes)
+                blocks = blocks_of(self._block_bytes)
             except MemoryError:
                 if is_caller:
                     raise
                 raise Leave from None
             counted = address_of(taken)
-            run_tasks(source, target, room, blocks, each, program.address, program.tasks, counted, most)
+            run_tasks(source, target, room, _places_of(blocks), program.address, program.tasks, counted, most)
 
         def stop() -> None:
             nonlocal stopped
@@ -259,8 +259,9 @@ def at_once(program: Program, block_bytes: tuple[int, ...] = ()) -> Copy:
         room_bytes, room, _words = _own.room
         if room_bytes < size:
             room, _words = _room(size)
-        blocks, each, _memory = blocks_of(block_bytes) if block_bytes else _NO_BLOCKS
-        run_tasks(source, target, room, blocks, each, address, tasks, _UNCOUNTED, tasks)
+        blocks = blocks_of(block_bytes) if block_bytes else []
+        places = _places_of(blocks) if blocks else _NO_BLOCKS
+        run_tasks(source, target, room, places, address, tasks, _UNCOUNTED, tasks)
 
     return copy
 
@@ -296,19 +297,22 @@ def _room(size: int) -> tuple[int, Table]:
     return _own.room[1:]
 
 
-_NO_BLOCKS = 0, 0, np.empty(0, np.uint8)
-
-
-def blocks_of(sizes: tuple[int, ...]) -> tuple[int, int, Bytes]:
-    """This thread's memory for blocks of a staged copy, of at least so many bytes each.
-
-    Its address, the bytes from one block to the next, and what has to be held for it.
-    """
+def blocks_of(sizes: tuple[int, ...]) -> list[Bytes]:
+    """This thread's memory for the blocks of a staged copy, of at least so many bytes each."""
     if not sizes:
-        return _NO_BLOCKS
+        return []
     # All take as much as limits say, so that it is made once.
     each = max(*sizes, limits.current.staging_bytes // len(sizes)) + LINE_BYTES - 1 & -LINE_BYTES
     if _own.blocks.size < each * len(sizes):
         _own.blocks = empty_aligned(each * len(sizes))
     memory = _own.blocks
-    return address_of(memory), each, memory
+    return [memory[k * each : (k + 1) * each] for k in range(len(sizes))]
+
+
+_NO_BLOCKS = (0,) * 2 * (BUFFERS - BLOCK)
+
+
+def _places_of(blocks: Sequence[Bytes]) -> tuple[int, ...]:
+    """The address and the bytes of each block, as `run_tasks` takes them; zeros for those that are not used."""
+    places = [number for block in blocks for number in (address_of(block), block.size)]
+    return *places, *_NO_BLOCKS[len(places) :]

@@ -23,7 +23,6 @@ from strided.runtime import cache, limits
 from strided.runtime.threads import _Job
 from strided.transfer import copy as transfer
 from strided.transfer import program
-from strided.transfer.flat_memory import address_of
 from strided.transfer.program import Call, Copying, Task, at_once, blocks_of, program_of, template_of
 from tests.regions import Guarded, expected, map_of
 from tests.thinned import thinned
@@ -153,12 +152,9 @@ def wait_until(condition: Callable[[], bool]) -> bool:
 def test_blocks_are_as_large_as_the_plan_says() -> None:
     """Limits may have changed since."""
     with limits.replaced(staging_bytes=1 << 13):
-        for sizes in ((1 << 14,), (5000, 100)):
-            address, each, memory = blocks_of(sizes)
-            assert each >= max(sizes)
-            assert memory.size >= each * len(sizes)
-            assert address == address_of(memory)
-        assert blocks_of(())[:2] == (0, 0)
+        assert [block.size for block in blocks_of((1 << 14,))] == [1 << 14]
+        assert [block.size >= 5000 for block in blocks_of((5000, 100))] == [True, True]
+        assert blocks_of(()) == []
 
 
 def test_memory_that_a_copy_uses_outlives_another_copy_within(monkeypatch: pytest.MonkeyPatch) -> None:
