@@ -19,7 +19,6 @@ from numpy.lib.stride_tricks import as_strided
 
 from strided.addressing.address_map import AddressMap
 from strided.arrays.base import Array, ArrayBase, LayoutBuffer
-from strided.arrays.blocks import memory_order
 from strided.arrays.flags import Flags
 from strided.arrays.flatiter import Flat
 from strided.arrays.index_ranges import strides_in_order
@@ -132,8 +131,9 @@ class Views(ArrayBase):
         """The same elements in another shape: a view if NumPy gives one and the layout allows it, else a copy.
 
         NumPy gives a view if the strides allow it. A layout without strides is taken for an ndarray whose axes have the
-        same order in memory: rows of ``{1,0:T(2,4)}`` can be joined; columns, or every other row, cannot. The copy is
-        read-only where NumPy gives a view, unless `copy` is True: writes would not reach the array.
+        same order in memory: rows of ``{1,0:T(2,4)}`` can be joined; columns, or every other row, cannot. Its copies
+        are read-only, as `numpy.asarray`'s are, unless `copy` is True: what is written to a view of an ndarray reaches
+        it, and would here be lost.
 
         Raises
         ------
@@ -156,16 +156,12 @@ class Views(ArrayBase):
             return found
         if copy is not None and not copy:
             raise ValueError("Unable to avoid creating a copy while reshaping.")
-        # Of an ndarray whose axes lie in memory in this order, "A" may mean column-major where it does not here.
-        means_fortran = backwards or (order in ("A", "a") and self._has_no_gaps("F") and not self._has_no_gaps("C"))
-        is_view = self._strides_as(wanted, means_fortran) is not None
-        return self._converted(wanted, backwards, writeable=bool(copy) or not is_view)
+        return self._converted(wanted, backwards, writeable=bool(copy) or self.is_strided)
 
     def ravel(self, order: str = "C") -> Self | Array:
         """The elements in one axis: a view if the array is contiguous in that order, else a copy.
 
-        The copy is read-only where NumPy gives a view of an ndarray whose axes have the same order in memory: writes
-        would not reach the array. That of `flatten` never is.
+        Unless the array is plain strides, the copy is read-only, as `numpy.asarray`'s is; that of `flatten` never is.
 
         >>> import strided as sd
         >>> a = sd.LayoutArray.from_numpy(np.arange(8).reshape(2, 4), "{1,0:T(2,2)}")
@@ -182,8 +178,7 @@ class Views(ArrayBase):
             found = self._reshaped((self.size,), backwards)
             assert found is not None
             return found
-        # NumPy copies what has gaps between its elements.
-        return self._converted((-1,), backwards, writeable=not (self.size and self._has_no_gaps(order)))
+        return self._converted((-1,), backwards, writeable=self.is_strided)
 
     def _converted(self, shape: Sequence[int], backwards: bool, *, writeable: bool) -> Array:
         """The values in another shape, in column-major order if `backwards`."""
@@ -193,35 +188,17 @@ class Views(ArrayBase):
 
     def _reshaped(self, shape: Sequence[int], backwards: bool) -> Self | None:
         """The view of another shape, in column-major order if `backwards`; None if a copy is needed."""
-        if self.size and self._strides_as(shape, backwards) is None:
-            return None
-        map_ = (self._map.reversed_axes if backwards else self._map).reshaped(tuple(shape)[:: -1 if backwards else 1])
+        way = -1 if backwards else 1
+        wanted = tuple(shape)[::way]
+        if self.size:
+            # With all strides 1, axes can be split but not joined.
+            strides = strides_in_order(self) or (1,) * self.ndim
+            if not _is_view(self.shape[::way], strides[::way], wanted):
+                return None
+        map_ = (self._map.reversed_axes if backwards else self._map).reshaped(wanted)
         if map_ is None:
             return None
         return self._with_map(map_.reversed_axes if backwards else map_)
-
-    def _has_no_gaps(self, order: str) -> bool:
-        """Whether NumPy's `ravel` gives a view of an ndarray whose axes lie in memory in the layout's order."""
-        if self.size == 1:
-            return True
-        match (order or "C").upper():
-            case "A":
-                return self._has_no_gaps("C") or self._has_no_gaps("F")
-            case "K":
-                strides = strides_in_order(self) or (1,) * self.ndim
-                return self.transpose(memory_order(strides))._has_no_gaps("C")
-            case order:
-                return self._strides_as((self.size,), order == "F") == (1,)
-
-    def _strides_as(self, shape: Sequence[int], backwards: bool) -> tuple[int, ...] | None:
-        """The strides that an ndarray whose axes lie in memory in the layout's order has in another shape.
-
-        In elements, axes reversed if `backwards`; None where NumPy copies.
-        """
-        way = -1 if backwards else 1
-        # With all strides 1, axes can be split but not joined.
-        strides = strides_in_order(self) or (1,) * self.ndim
-        return _strides_of_view(self.shape[::way], strides[::way], tuple(shape)[::way])
 
     @property
     def real(self) -> Self | Array:
@@ -316,12 +293,10 @@ class Views(ArrayBase):
 
 
 @lru_cache(maxsize=512)
-def _strides_of_view(
-    shape: tuple[int, ...], strides: tuple[int, ...], wanted: tuple[int, ...]
-) -> tuple[int, ...] | None:
-    """The strides of another shape of an array of these, in row-major order; None if NumPy gives no view of it."""
+def _is_view(shape: tuple[int, ...], strides: tuple[int, ...], wanted: tuple[int, ...]) -> bool:
+    """Whether NumPy gives a view of another shape of an array of these strides, in row-major order."""
     reshaped = AddressMap.from_strides(shape, strides).reshaped(wanted)
-    return None if reshaped is None else reshaped.strides
+    return reshaped is not None and reshaped.strides is not None
 
 
 def _part(value: Any) -> Any:
