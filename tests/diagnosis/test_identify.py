@@ -28,7 +28,7 @@ from strided.diagnosis.identification.evidence import Evidence
 from strided.diagnosis.identification.file_blocks import FileBlocks
 from strided.diagnosis.identification.levels import Feature, Rows, fit, numbered
 from strided.diagnosis.identification.placement import padding
-from strided.diagnosis.identification.structure import ranks
+from strided.diagnosis.identification.ranking import ranks
 from strided.diagnosis.identification.type_signs import narrow_signs, type_signs
 from strided.errors import BufferSizeError
 from strided.inspect import Candidate, Identification, identify

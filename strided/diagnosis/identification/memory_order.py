@@ -11,8 +11,8 @@ import numpy.typing as npt
 
 from strided.diagnosis.identification.candidates import Reading
 from strided.diagnosis.identification.levels import Floats
+from strided.diagnosis.identification.ranking import ranks, shuffled_differences
 from strided.diagnosis.identification.sampling import Source, as_numbers
-from strided.diagnosis.identification.structure import ranks, shuffled_differences
 
 #: Ends of rows that are looked at, and the fewest that tell whether values go on there, if within rows they differ by
 #: less than this share of what others do.

@@ -9,7 +9,6 @@ import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import NamedTuple, Self
 
 import numpy as np
@@ -17,13 +16,12 @@ import numpy.typing as npt
 
 from strided.diagnosis.identification.evidence import Evidence
 from strided.diagnosis.identification.levels import Feature, Fit, Floats, Levels, Rows, fit, numbered
+from strided.diagnosis.identification.ranking import permutation, ranks, shuffled_differences
 from strided.diagnosis.identification.sampling import Pairs, Sample
 from strided.runtime.aliases import Table
 
 #: Differences below this share of those of shuffled values count as this.
 _FLOOR = 0.01
-#: Values that others are ranked among.
-_QUANTILES = 1024
 #: The most that one pair counts in the error of sampling: pairs across the tiles of a wrong layout are no accident.
 #: Where most neighbours are equal, as in masks, everything rests on the few pairs that differ, and chance finds these.
 _OUTLIER = 5.0
@@ -131,26 +129,6 @@ def _of_points(values: Floats, inside: npt.NDArray[np.bool_], sample: Sample) ->
     return own if held.all() else own[held]
 
 
-def ranks(numbers: Floats, among: Floats) -> Floats:
-    """The place of each value among others, from 0 to 1: outliers and units play no part. NaN is last."""
-    if not len(among):
-        return np.zeros(len(numbers))
-    reference = np.sort(among)[:: max(1, len(among) // _QUANTILES)]
-    held = reference[reference == reference]
-    first = np.flatnonzero(np.append(True, held[1:] != held[:-1])[: len(held)])
-    found = np.full(len(numbers), len(held) / len(reference))
-    # Numbers in order are counted many times as fast as each is searched for: those that equal one quantile, and those
-    # between it and the next, have one place. NaNs are left out: with one of them NumPy sorts several times as slowly.
-    told = np.flatnonzero(numbers == numbers)
-    order = told[np.argsort(numbers[told])]
-    ordered = numbers[order]
-    ends = np.stack([np.searchsorted(ordered, held[first], side) for side in ("left", "right")], axis=1).reshape(-1)
-    equal = np.diff(first, append=len(held))
-    places = np.append(np.stack([first, first + equal / 2], axis=1), len(held))
-    found[order] = np.repeat(places, np.diff(ends, prepend=0, append=len(order))) / len(reference)
-    return found
-
-
 def _empty_ends(numbers: Floats, inside: npt.NDArray[np.bool_], sample: Sample) -> npt.NDArray[np.bool_]:
     """Which sampled elements lie in lines at the ends of an axis that hold nothing but zeros.
 
@@ -178,28 +156,6 @@ def _empty_ends(numbers: Floats, inside: npt.NDArray[np.bool_], sample: Sample) 
             found |= sample.index[axis] <= last if end == 0 else sample.index[axis] >= last
             left[axis] = left[axis][kept]
             grid = np.moveaxis(np.moveaxis(grid, axis, 0)[kept], 0, axis)
-    return found
-
-
-def shuffled_differences(u: Floats) -> Floats:
-    """Differences of values drawn at random, one for each."""
-    differences: Floats = np.abs(u - u[_others(len(u))])
-    return differences
-
-
-@lru_cache(maxsize=64)
-def _others(count: int) -> Table:
-    """Another of so many values for each, at random."""
-    found = np.roll(_permutation(3, count), 1)
-    found.flags.writeable = False  # it is shared
-    return found
-
-
-@lru_cache(maxsize=64)
-def _permutation(seed: int, count: int) -> npt.NDArray[np.int64]:
-    """A random order of so many values; many readings have equally many."""
-    found = np.random.default_rng(seed).permutation(count)
-    found.flags.writeable = False  # it is shared
     return found
 
 
@@ -371,7 +327,7 @@ class _PointRows:
         """Those of the points that are `held`; rows are given by the axes that tell the row."""
         index = [sample.index[k][: sample.points][held] for k in axes]
         places, which, sizes = numbered(np.ravel_multi_index(index, tuple(sample.dimensions[k] for k in axes)))
-        mixed = _permutation(5, len(which))
+        mixed = permutation(5, len(which))
         # Numbers of 16 bits are sorted by their digits, several times as fast.
         mixed = mixed[np.argsort(which[mixed].astype(np.min_scalar_type(len(places))), kind="stable")]
         same = which[mixed[:-1]] == which[mixed[1:]]
