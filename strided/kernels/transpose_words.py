@@ -394,9 +394,8 @@ def transpose_words16(
 ):
     """Words that two rows of 16 bits share on both sides."""
     tables = simd_bytes.tables(outer, source_rows, target_rows, p_pieces, q_pieces)
-    _transpose(
-        turn_blocks16, turn_square16, 2, source, target, tables, (in_source, in_target), streaming, scratch, ZERO
-    )
+    members = in_source, in_target
+    _transpose(turn_blocks16, turn_square16, 2, source, target, tables, members, streaming, scratch, ZERO)
 
 
 @kernel(*_ARGUMENTS)
@@ -405,7 +404,8 @@ def transpose_words8(
 ):
     """Words that four rows of 8 bits share on both sides."""
     tables = simd_bytes.tables(outer, source_rows, target_rows, p_pieces, q_pieces)
-    _transpose(turn_blocks8, turn_square8, 4, source, target, tables, (in_source, in_target), streaming, scratch, ZERO)
+    members = in_source, in_target
+    _transpose(turn_blocks8, turn_square8, 4, source, target, tables, members, streaming, scratch, ZERO)
 
 
 @kernel(*_PACKED_ARGUMENTS)
@@ -425,18 +425,8 @@ def transpose_words4(
 ):
     """Words that eight rows of 4 bits share on both sides."""
     tables = simd_bytes.tables(outer, source_rows, target_rows, p_pieces, q_pieces)
-    _transpose(
-        turn_blocks4,
-        turn_square4,
-        8,
-        source,
-        target,
-        tables,
-        (in_source, in_target),
-        streaming,
-        scratch,
-        high_first & 1,
-    )
+    members = in_source, in_target
+    _transpose(turn_blocks4, turn_square4, 8, source, target, tables, members, streaming, scratch, high_first & 1)
 
 
 @kernel(*_PACKED_ARGUMENTS)
@@ -456,18 +446,8 @@ def transpose_words2(
 ):
     """Words that sixteen rows of 2 bits share on both sides."""
     tables = simd_bytes.tables(outer, source_rows, target_rows, p_pieces, q_pieces)
-    _transpose(
-        turn_blocks2,
-        _never,
-        16,
-        source,
-        target,
-        tables,
-        (in_source, in_target),
-        streaming,
-        scratch,
-        3 * (high_first & 1),
-    )
+    members = in_source, in_target
+    _transpose(turn_blocks2, _never, 16, source, target, tables, members, streaming, scratch, 3 * (high_first & 1))
 
 
 @kernel(*_PACKED_ARGUMENTS)
@@ -487,15 +467,5 @@ def transpose_words1(
 ):
     """Words that 32 rows of single bits share on both sides."""
     tables = simd_bytes.tables(outer, source_rows, target_rows, p_pieces, q_pieces)
-    _transpose(
-        turn_blocks1,
-        _never,
-        32,
-        source,
-        target,
-        tables,
-        (in_source, in_target),
-        streaming,
-        scratch,
-        7 * (high_first & 1),
-    )
+    members = in_source, in_target
+    _transpose(turn_blocks1, _never, 32, source, target, tables, members, streaming, scratch, 7 * (high_first & 1))
