@@ -50,7 +50,7 @@ class Indexing(ArrayBase):
     def __getitem__(self, key: Any) -> Any:
         selected: Any = self._basic(key)
         if selected is None:
-            if self.size <= limits.current.whole_elements and _gathers(key):
+            if self._is_sooner_gathered(_most_indices(key)):
                 return self._values()[key]
             selected = classify(self._map, _as_ndarrays(key))
         if type(selected) is int:
@@ -78,6 +78,12 @@ class Indexing(ArrayBase):
         offset = element_at(self._map, entries)
         return view_at(self._map, entries) if offset is None else offset
 
+    def _is_sooner_gathered(self, count: int) -> bool:
+        """Whether NumPy gathers from all values sooner than it takes to find where those at `count` indices lie."""
+        if self.size <= limits.current.whole_elements:
+            return count > 0
+        return 0 < count and max(count, self.size) <= limits.current.loading_elements and self.is_strided
+
     def _at_points(self, arrays: Sequence[npt.NDArray[Any]]) -> Array | None:
         """The elements at index arrays of one shape, or at flat ones; None if few, or if one is out of bounds."""
         source = self.region
@@ -96,8 +102,21 @@ class Indexing(ArrayBase):
 
     def __setitem__(self, key: Any, value: Any) -> None:
         self._memory.begin_writing()
+        selected: Any = self._basic(key)
+        if selected is None:
+            if self.is_strided:
+                self._as_strided()[_apart(_as_ndarrays(key), self._memory.buffer)] = _as_ndarray(value)
+            else:
+                self._set_chosen(key, value)
+        elif type(selected) is int:
+            self._set_element(selected, value)
+        else:
+            self._with_map(selected)._assign(value, key, self)
+
+    def _set_chosen(self, key: Any, value: Any) -> None:
+        """Set what a key selects that `_basic` does not know."""
         try:
-            selected = self._select(key)
+            selected: Any = classify(self._map, _as_ndarrays(key))
             if type(selected) is Mask and self._set_masked(selected.mask, value, key):
                 return
             if type(selected) is Points or type(selected) is Mask:
@@ -176,7 +195,7 @@ class Indexing(ArrayBase):
 
     def _judge(self, key: Any, value: Any) -> None:
         """Raise what NumPy raises for this assignment, if anything."""
-        self.stand_in(writeable=True)[_as_ndarrays(key)] = value.to_numpy() if isinstance(value, ArrayBase) else value
+        self.stand_in(writeable=True)[_as_ndarrays(key)] = _as_ndarray(value)
 
     def _put(self, index: Sequence[Any], values: Array) -> None:
         """Set the elements at arrays of indices in bounds, which broadcast to the shape of the values."""
@@ -236,6 +255,9 @@ class Indexing(ArrayBase):
         if not self.size:
             whole._judge(key, value)
             return
+        if self.size <= limits.current.small_elements and self.is_strided:
+            self._as_strided()[...] = _as_ndarray(value)
+            return
         pattern = None
         if isinstance(value, ArrayBase) and value.dtype == self.dtype:
             source = value.region
@@ -279,25 +301,36 @@ def _store(source: transfer.Region, target: transfer.Region, pattern: int | None
         transfer.fill(target, pattern)
 
 
-def _gathers(key: Any) -> bool:
-    """Whether a key certainly selects elements by index arrays or masks, of which NumPy makes a copy."""
-    entries = key if type(key) is tuple else (key,)
-    rest = [x for x in entries if not _gathers_alone(x)]
-    return len(rest) < len(entries) and all(type(x) in _BASIC for x in rest)
-
-
-def _gathers_alone(x: Any) -> bool:
-    """Whether an entry of a key is an index array or a mask, or a list of numbers, which NumPy makes an array of."""
-    if type(x) is list:
-        return {*map(type, x)} == {int}
-    return type(x) is np.ndarray and x.ndim > 0 and x.dtype.kind in "iub"
+def _most_indices(key: Any) -> int:
+    """Entries, at least 1, of the largest index array or mask of a key that certainly copies; 0 for any other key."""
+    most = 0
+    for entry in key if type(key) is tuple else (key,):
+        if type(entry) is list and {*map(type, entry)} == {int}:  # NumPy makes an index array of it
+            most = max(most, len(entry))
+        elif type(entry) is np.ndarray and entry.ndim > 0 and entry.dtype.kind in "iub":
+            most = max(most, entry.size, 1)
+        elif type(entry) not in _BASIC:
+            return 0
+    return most
 
 
 def _as_ndarrays(key: Any) -> Any:
     """A key with ndarrays in place of our arrays: only for ndarrays does NumPy keep the dtype of an empty index."""
     if type(key) is tuple:
-        return tuple(x._values() if isinstance(x, ArrayBase) else x for x in key)
-    return key._values() if isinstance(key, ArrayBase) else key
+        return tuple(map(_as_ndarray, key))
+    return _as_ndarray(key)
+
+
+def _as_ndarray(x: Any) -> Any:
+    """An ndarray of the values of one of our arrays, to be read only; anything else as it is."""
+    return x._values() if isinstance(x, ArrayBase) else x
+
+
+def _apart(key: Any, written: npt.NDArray[np.uint8]) -> Any:
+    """A key whose mask lies outside the memory that is written: NumPy goes on reading it meanwhile."""
+    if type(key) is tuple:
+        return tuple(_apart(x, written) for x in key)
+    return key.copy() if type(key) is np.ndarray and np.may_share_memory(key, written) else key
 
 
 def _spread(values: Array, shape: tuple[int, ...]) -> Array:

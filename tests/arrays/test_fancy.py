@@ -265,7 +265,7 @@ def test_whole_rows_are_taken_by_the_kernel_of_their_layout(
         a[key] = values[key] = np.roll(values[key], 1, axis=0)
         same_values(a.to_numpy(), values)
     into = {"unpack": "pack"}.get(kernel, kernel and kernel.replace("deinter", "inter"))
-    assert found == [kernel] * 2 + [into] * 2
+    assert found == [kernel] * 2 + ([] if a.is_strided else [into] * 2)  # NumPy writes by plain strides
 
 
 def test_words_that_do_not_end_in_the_buffer_are_not_read() -> None:

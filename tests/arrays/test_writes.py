@@ -474,10 +474,13 @@ def test_places_of_any_type(places: Any) -> None:
         same_values(a, x)
 
 
-def test_a_mask_in_the_memory_that_is_written() -> None:
-    x = np.random.default_rng(4).random((300, 300)) < 0.5
-    a = sd.LayoutArray.from_numpy(x, "{1,0}")
-    a[a.T] = False
+@pytest.mark.parametrize("size", [30, 300])
+@pytest.mark.parametrize("layout", ["{1,0}", "{1,0:T(8,128)(4,1)}"])
+@pytest.mark.parametrize("key_of", [lambda mask: mask, lambda mask: (mask,)], ids=["mask", "tuple"])
+def test_a_mask_in_the_memory_that_is_written(size: int, layout: str, key_of: Callable[[Any], Any]) -> None:
+    x = np.random.default_rng(4).random((size, size)) < 0.5
+    a = sd.LayoutArray.from_numpy(x, layout)
+    a[key_of(a.T)] = False
     x[x.T.copy()] = False
     same_values(a, x)
 

@@ -404,7 +404,7 @@ def test_tasks_of_a_conversion_serve_other_buffers(task_bytes: int) -> None:
 
 @pytest.mark.parametrize("key", [..., slice(None), (slice(None), slice(None))])
 def test_an_assignment_to_a_whole_array_is_remembered(key: Any) -> None:
-    values = np.arange(900, dtype=np.float32).reshape(30, 30)
+    values = np.arange(6000, dtype=np.float32).reshape(30, 200)
     a = sd.LayoutArray.from_numpy(0 * values, "{1,0:T(8,128)}")
     forget()
     for _ in range(3):
