@@ -17,7 +17,7 @@ from numpy.lib.stride_tricks import as_strided
 
 from strided.arrays import blocks, deferral, overlap, reductions, wide_sums
 from strided.arrays.arguments import Arguments, is_writeable, with_each
-from strided.arrays.base import ArrayBase
+from strided.arrays.base import ArrayBase, in_row_major
 from strided.arrays.formatting import corners, needs_line
 from strided.arrays.inplace_functions import INPLACE_FUNCTIONS
 from strided.arrays.joining import JOINING_FUNCTIONS
@@ -233,7 +233,7 @@ def _take(x: Any, indices: Any, axis: Any = None, out: Any = None, mode: str = "
         if axis is None:
             return x.flat[places] if places.ndim else x.flat[int(places)]
         along = normalize_axis_index(axis, x.ndim)
-        return np.asarray(x[(*(slice(None),) * along, places)])[()]
+        return in_row_major(np.asarray(x[(*(slice(None),) * along, places)]))[()]
     except IndexError:
         return np.take(x.stand_in(), places, axis)
 

@@ -360,6 +360,15 @@ class ArrayBase:
         return np.ndarray(self.shape, self.dtype, memory, 0, (0,) * self.ndim)
 
 
+def in_row_major(values: Array) -> Array:
+    """The values in row-major order: the ndarray itself, if it is so, or a copy."""
+    if values.flags.c_contiguous:
+        return values
+    out = np.empty(values.shape, values.dtype)
+    move(transfer.region_of_ndarray(values), transfer.region_of_ndarray(out))
+    return out
+
+
 def broadcasts(shape: tuple[int, ...], to: tuple[int, ...]) -> bool:
     """Whether a shape broadcasts to another one."""
     return len(shape) <= len(to) and all(n in (1, m) for n, m in zip(reversed(shape), reversed(to), strict=False))

@@ -172,6 +172,14 @@ def gather_lines(array: ArrayBase, index: Sequence[Any], out: Array) -> bool:
     return True
 
 
+def lane_axis(map_: AddressMap, index: Sequence[Any], ndim: int) -> int:
+    """The axis of a selection along which it takes neighbours in the buffer, if there is one, else its last axis."""
+    places = np.asarray(index[_nearest_axis(map_)])
+    along = [ndim - places.ndim + axis for axis, n in enumerate(places.shape) if n != 1]
+    is_run = _LEAST_RUN <= places.size == places.flat[-1] - places.flat[0] + 1  # to look at all would take long
+    return along[0] if len(along) == 1 and is_run else ndim - 1
+
+
 def _nearest_axis(map_: AddressMap) -> int:
     """The axis along which elements lie closest together."""
     steps = [

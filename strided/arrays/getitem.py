@@ -5,6 +5,7 @@ A key is classified once (`classify`); what it selects is then read or written i
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -93,12 +94,19 @@ class Indexing(ArrayBase):
         return out if fancy.gather_points(source, arrays, out) else None
 
     def _gathered(self, shape: tuple[int, ...], index: Sequence[Any]) -> Array:
-        """The elements at arrays of indices, which broadcast to a shape."""
-        source, out = self.region, np.empty(shape, self.dtype)
-        is_large = fancy.is_large(source, out.size)
-        if not is_large or not (fancy.gather_lines(self, index, out) or fancy.gather_sums(source, index, out)):
+        """The elements at arrays of indices, which broadcast to a shape; in the order that is read fastest."""
+        source = self.region
+        if not fancy.is_large(source, math.prod(shape)):
+            out = np.empty(shape, self.dtype)
             transfer.gather_at(source, index, out)
-        return out
+            return out
+        lanes, ndim = fancy.lane_axis(self._map, index, len(shape)), len(shape)
+        moved = (*shape[:lanes], *shape[lanes + 1 :], shape[lanes])
+        index = [np.moveaxis(np.reshape(at, (1,) * (ndim - np.ndim(at)) + np.shape(at)), lanes, -1) for at in index]
+        out = np.empty(moved, self.dtype)
+        if not (fancy.gather_lines(self, index, out) or fancy.gather_sums(source, index, out)):
+            transfer.gather_at(source, index, out)
+        return np.moveaxis(out, -1, lanes)
 
     def __setitem__(self, key: Any, value: Any) -> None:
         self._memory.begin_writing()

@@ -268,6 +268,22 @@ def test_whole_rows_are_taken_by_the_kernel_of_their_layout(
     assert found == [kernel] * 2 + ([] if a.is_strided else [into] * 2)  # NumPy writes by plain strides
 
 
+@pytest.mark.parametrize("layout", ["{2,1,0}", "{1,0,2}", "{0,2,1}", "{1,2,0:T(8,128)}", "{0,1,2:T(2,8)}"])
+def test_lanes_along_any_axis(layout: str) -> None:
+    """What lies side by side stays so in the result of a key; `np.take` gives rows, as NumPy does."""
+    values = np.random.default_rng(0).integers(0, 1 << 30, (40, 50, 60), np.int32)
+    a = sd.LayoutArray.from_numpy(values, layout)
+    rows = np.array([5, -1, 5, 0, 23, 7, 12, *range(8, 30)])
+    for axis in range(3):
+        key = (*(slice(None),) * axis, rows)
+        same_values(a[key], values[key])
+        taken = np.take(a, rows, axis)
+        same_values(taken, values.take(rows, axis))
+        assert taken.flags.c_contiguous
+    for key in (np.s_[rows, ..., rows], np.s_[3:, rows[:, None], rows], np.s_[rows, 2:-3, 4], np.ix_(rows, rows, rows)):
+        same_values(a[key], values[key])
+
+
 def test_words_that_do_not_end_in_the_buffer_are_not_read() -> None:
     values = np.arange(9 * 33, dtype=np.uint8).reshape(9, 33)
     a = sd.LayoutArray(values.copy(), "u8[9,33]{1,0}")
