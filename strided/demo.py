@@ -54,7 +54,7 @@ def sample() -> bytes:
 
 
 def expected() -> npt.NDArray[Any]:
-    """The right values: row k is ``cos(column * 100 ** (-k / 5))``, rounded to bfloat16."""
+    """The values that the buffer holds: row k is ``cos(column * 100 ** (-k / 5))``, rounded to bfloat16."""
     rows, columns = np.arange(5)[:, None], np.arange(131)
     return np.cos(columns * 100.0 ** (-rows / 5)).astype(ml_dtypes.bfloat16)
 
@@ -71,8 +71,8 @@ def run() -> str:
 def _lines() -> Iterator[str]:
     buffer = sample()
     a = LayoutArray(buffer, SHAPE)
-    known = sizes(SHAPE)
-    yield f"{len(buffer)} bytes, as a TPU holds {SHAPE}: {known.padding_share:.0%} of it is padding."
+    padding = sizes(SHAPE).padding_share
+    yield f"{len(buffer)} bytes, as a TPU holds {SHAPE}: {padding:.0%} of it is padding."
     yield "Read in the order of memory they look scrambled: two rows take turns,"
     yield "and the end of row 1 is followed by rows 2 and 3."
     values = np.frombuffer(buffer, ml_dtypes.bfloat16)

@@ -4,17 +4,17 @@
 
     Exception
     └── StridedError
-        ├── NotationError     (ValueError)           text that is no shape, layout or sharding
-        ├── LayoutError       (ValueError)           values that make no layout, or a layout without addresses
+        ├── NotationError     (ValueError)           text that is not a valid shape, layout or sharding
+        ├── LayoutError       (ValueError)           values of an invalid layout, or a layout without addresses
         ├── BufferSizeError   (ValueError)           a buffer too short (or far too long) for its layout
-        ├── DumpError         (ValueError)           a file that is not what it claims to be
-        └── UnsupportedError  (NotImplementedError)  understood, but not possible here
+        ├── DumpError         (ValueError)           a damaged file, or one of another format
+        └── UnsupportedError  (NotImplementedError)  understood, but not supported
     Warning
     └── StridedWarning        (UserWarning)
-        ├── NotationWarning   text that XLA reads by mistake
-        └── DumpWarning       parts of a dump that were kept unread
+        ├── NotationWarning   malformed text that XLA accepts
+        └── DumpWarning       parts of a dump that were not understood
 
-Indexing raises NumPy's own exceptions in NumPy's words.
+Indexing raises NumPy's exceptions with NumPy's messages.
 """
 
 from __future__ import annotations
@@ -41,29 +41,29 @@ __all__ = [
     "UnsupportedError",
 ]
 
-#: Characters shown of a message, which may quote any text.
+#: The most characters shown of a message, which may quote any text.
 _LONGEST_MESSAGE = 2000
-#: Characters shown of a text on either side of the error.
+#: The most characters of a text shown before and after the error.
 _EXCERPT = 60
-#: Where the files of this package lie.
+#: The folder of this package.
 _PACKAGE = os.path.join(os.path.dirname(__file__), "")
 
 
 class StridedError(Exception):
-    """Base class of the errors that strided raises. Messages are safe to show: escaped, and cut if they are long."""
+    """Base class of strided's errors. Messages are safe to show: they are escaped, and long ones are truncated."""
 
     def __str__(self) -> str:
         return _shown(super().__str__())
 
 
 class NotationError(StridedError, ValueError):
-    """Malformed text: shows the text, a caret under the place, and what was expected.
+    """Malformed text. The message shows the text, a caret under the position, and what was expected.
 
     Attributes
     ----------
     message, text : str
     position : int or None
-        Place in `text`, in characters from 0.
+        Position in `text`, in characters from 0.
     """
 
     def __init__(self, message: str, *, text: str = "", position: int | None = None) -> None:
@@ -80,7 +80,7 @@ class NotationError(StridedError, ValueError):
 
 
 class LayoutError(StridedError, ValueError):
-    """Values that make no valid layout, or a layout that has no addresses."""
+    """Values of an invalid layout or shape, or a layout that has no addresses."""
 
 
 class BufferSizeError(StridedError, ValueError):
@@ -91,9 +91,9 @@ class BufferSizeError(StridedError, ValueError):
     actual, needed : int or None
         Sizes in bytes.
     found_format : str or None
-        The format of files as which the buffer begins, where this explains its size: ``"a .npy file"``.
+        The file format of the buffer, if it begins like one: ``"a .npy file"``.
     packed_bits : int or None
-        Bits of an element with which `actual` would be the size, where this explains it: of packed elements.
+        Bits of packed elements with which the buffer would have the right size, if there are such.
     """
 
     def __init__(
@@ -112,7 +112,7 @@ class BufferSizeError(StridedError, ValueError):
         self.packed_bits: int | None = packed_bits
 
     def with_message(self, message: str) -> BufferSizeError:
-        """The same in other words, such as those that name the file.
+        """The same error with another message, such as one that names the file.
 
         >>> BufferSizeError("too short", actual=3, needed=4).with_message("x.bin: too short").actual
         3
@@ -124,7 +124,7 @@ class BufferSizeError(StridedError, ValueError):
 
 @contextlib.contextmanager
 def naming_in_size_errors(name: str) -> Iterator[None]:
-    """A BufferSizeError raised within this begins with the name of what has the wrong size.
+    """Context in which the messages of BufferSizeErrors get a prefix: the name of what has the wrong size.
 
     >>> with naming_in_size_errors("x.bin"):
     ...     raise BufferSizeError("too short")
@@ -138,15 +138,15 @@ def naming_in_size_errors(name: str) -> Iterator[None]:
 
 
 class DumpError(StridedError, ValueError):
-    """A file that is not what it claims to be.
+    """A damaged file, or a file of another format.
 
     Attributes
     ----------
     path : str or None
     position : int or None
-        Byte in the file.
+        Position in the file, in bytes.
     line, column : int or None
-        Place in a text, both from 1.
+        Position in a text, both from 1.
     """
 
     def __init__(
@@ -177,26 +177,26 @@ class DumpError(StridedError, ValueError):
 
 
 class UnsupportedError(StridedError, NotImplementedError):
-    """Understood, but not possible here; the message says why, and what to do instead."""
+    """Understood, but not supported; the message says why, and what to do instead."""
 
 
 class StridedWarning(UserWarning):
-    """Base class of strided's warnings; as safe to show as the errors."""
+    """Base class of strided's warnings. Messages are safe to show, as those of errors."""
 
     def __str__(self) -> str:
         return _shown(super().__str__())
 
 
 class NotationWarning(StridedWarning):
-    """Malformed text that XLA's parser accepts, read as XLA reads it."""
+    """Malformed text that XLA's parser accepts; it was read as XLA reads it."""
 
 
 class DumpWarning(StridedWarning):
-    """Parts of a dump that were not understood, kept as text."""
+    """Parts of a dump that were not understood, and are kept as text."""
 
 
 def warn(message: str, kind: type[Warning]) -> None:
-    """Warn of the line that called into this package, however deep in it this is called."""
+    """Issue a warning for the line of the caller outside this package."""
     frame: FrameType | None = sys._getframe(1)
     depth = level = 2
     while frame is not None:
@@ -208,7 +208,7 @@ def warn(message: str, kind: type[Warning]) -> None:
 
 
 def excerpt(text: str, position: int | None) -> str:
-    """The line of `text` around `position`, with a caret under it, to append to a message.
+    """An excerpt of the line of `text` at `position`, with a caret under it, to append to a message.
 
     >>> print("no" + excerpt("f32[3,,5]", 6))
     no

@@ -1,8 +1,8 @@
-"""Foreign text made safe to show: names in a dump, file names, arguments.
+"""Escaping of foreign text before it is shown: names in a dump, file names, arguments.
 
-Terminals, and in part pages and notebooks, obey control characters: an escape sequence recolours the screen, renames
-the window or hides what follows; a mark that reverses the direction of writing disguises a name; a line end forges a
-line. So whatever this package shows to people passes through `visible`. Data such as `Module.to_text` stay unchanged.
+Terminals, and partly pages and notebooks, obey control characters: an escape sequence can recolour the screen, rename
+the window or hide text; a bidirectional mark can disguise a name; a line end can forge a line. So this package passes
+whatever it shows through `visible`. Data such as `Module.to_text` is not changed.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ import unicodedata
 
 
 def visible(text: str, limit: int | None = None, *, keep: str = "") -> str:
-    r"""`text` with characters that do not print escaped: controls, line ends, zero-width and bidi marks.
+    r"""`text` with unprintable characters escaped: control characters, line ends, zero-width and bidi marks.
 
     Parameters
     ----------
     text : str
     limit : int, optional
-        Longer texts are cut to about `limit` characters, the start and the end.
+        Longer texts are shortened in the middle to about `limit` characters.
     keep : str
         Characters that are not escaped, such as line ends.
 
@@ -35,7 +35,7 @@ def visible(text: str, limit: int | None = None, *, keep: str = "") -> str:
 
 
 def in_columns(text: str) -> str:
-    r"""`text` with characters escaped that do not take exactly one column, so that a mark below stands in its place.
+    r"""`text` with all characters escaped that do not take exactly one column, so that a caret below it fits.
 
     >>> print(in_columns("name\t\U0001f600"))
     name\t\U0001f600

@@ -32,31 +32,31 @@ def open_array(
     allow_excess: bool = False,
     storage_options: dict[str, Any] | None = None,
 ) -> LayoutArray:
-    """The array in a file, which is mapped: nothing is read until it is used.
+    """The array in a file. The file is mapped: nothing is read until it is used.
 
-    Every access checks the size of a mapped file first, but truncation during an access kills the process (SIGBUS); so
+    Every access first checks the size of a mapped file, but truncation during an access kills the process (SIGBUS); so
     does a full disk when a sparse file is written to in mode "r+".
 
     Parameters
     ----------
     path : path or URL
-        Raw bytes; a ``.npy`` file; or ``FILE:NAME`` for an array in a ``.safetensors`` or ``.npz`` file or a ``.zarr``
-        folder. Without ``:NAME`` the only array of such a file. An array of several chunks gives a `ZarrArray`, which
-        reads those that a key needs. A URL of fsspec, such as ``https://...`` or ``s3://...``, gives a `RemoteArray`,
-        which fetches what is indexed.
+        A file of raw bytes; a ``.npy`` file; or ``FILE:NAME`` for an array in a ``.safetensors`` or ``.npz`` file or a
+        ``.zarr`` folder, where ``:NAME`` is optional if there is only one array. An array of several chunks is opened
+        as a `ZarrArray`, which reads the chunks that a key needs. A URL of fsspec, such as ``https://...`` or
+        ``s3://...``, is opened as a `RemoteArray`, which fetches what is indexed.
     shape : str or Shape, optional
-        Of raw bytes, which do not say it themselves, and of what a URL names: XLA's text, layout included. Of a
-        ``.npy`` file, or an array in a ``.npz`` file, that NumPy wrote of bfloat16 or the like: these lack the type.
+        XLA's text, layout included: required for raw bytes and URLs. Also for an array that NumPy wrote to a ``.npy``
+        or ``.npz`` file with a dtype of ml_dtypes, such as bfloat16, which such files do not name.
     mode : {"r", "r+", "c"}, optional
-        Read-only; assignments go to the file; assignments stay in memory.
+        Read-only; assignments change the file; or assignments stay in memory.
     offset : int, optional
-        Bytes in front of the array. With an offset, the file may go on behind the array.
+        Bytes before the array. With an offset, the file may continue after the array.
     mapped : bool, optional
-        False reads the array into memory, once and for all. Not with mode "r+". Of a URL it plays no part.
+        False reads the array into memory instead; not with mode "r+". Ignored for a URL.
     bitorder, allow_excess
         As for LayoutArray.
     storage_options : dict, optional
-        Of a URL: what its file system needs, such as credentials.
+        For a URL: options of its file system, such as credentials.
 
     Raises
     ------
@@ -65,21 +65,21 @@ def open_array(
     NotationError
         The text is not a shape.
     BufferSizeError
-        The file is too short, longer than padding explains, or of another format, such as ``.npy`` or gzip.
+        The file is too short, longer than rounding explains, or of another format, such as ``.npy`` or gzip.
     StridedError
-        No array is called NAME, or several could be meant.
+        There is no array NAME, or a name is needed because there are several.
     UnsupportedError
-        No shape for raw bytes, or that of a tuple; a shape for an array in a ``.zarr`` folder; a compressed array; a
-        type that XLA lacks.
+        Raw bytes without a shape, or with that of a tuple; a shape for an array in a ``.zarr`` folder; a compressed
+        array; a dtype that XLA lacks.
     DumpError
-        A damaged file; a pipe or a device in its place.
+        The file is damaged, or is a pipe or a device.
     ValueError
-        Another `mode` or `bitorder`; "r+" with `mapped=False`; another mode than "r" for a URL, or `storage_options`
+        An invalid `mode` or `bitorder`; "r+" with `mapped=False`; a mode other than "r" for a URL, or `storage_options`
         without one.
     TypeError
-        An offset without a shape, or of an array that has a name.
+        An offset without a shape, or for an array with a name.
     LayoutError
-        A dimension of unknown size, or a layout alone; another shape than a file says that its array has.
+        The shape has a dimension of unknown size, is a layout alone, or differs from that in the file.
 
     Examples
     --------
@@ -128,9 +128,9 @@ def open_array(
 def _remote(
     url: str, shape: str | AnyShape | None, mode: str, raw: RawFormat, storage_options: dict[str, Any] | None
 ) -> Any:
-    """The array that a URL names: a `RemoteArray`.
+    """The array at a URL: a `RemoteArray`.
 
-    Of the few that open URLs, not all need LayoutArray's annotations.
+    The return type is Any so that `open_array` can be annotated with LayoutArray, which callers nearly always get.
     """
     if mode != "r":
         raise ValueError(f'a file on another machine is read-only: mode "r", not {mode!r}')
@@ -150,7 +150,7 @@ def _raw_array(path: str | os.PathLike[str], shape: Shape, raw: RawFormat, mode:
 
 
 def _stored(text: str, mode: str, mapped: bool) -> Any:
-    """The array in a ``.zarr`` folder, whose only chunk is mapped or read; None for anything else."""
+    """The array in a ``.zarr`` folder, mapped or read; None for anything else."""
     from strided.io.containers import chosen, split_name
     from strided.io.zarr_store import ZarrStore, is_zarr
 
@@ -166,8 +166,8 @@ def _stored(text: str, mode: str, mapped: bool) -> Any:
 
 
 def _is_named(text: str) -> bool:
-    """Whether a text is ``PATH:NAME``, of a path that is there, or a ``.zarr`` folder. OSError as for `split_name`."""
-    # Only needed for files that say themselves what they hold.
+    """Whether a text is ``PATH:NAME`` with an existing path, or a ``.zarr`` folder. OSError as for `split_name`."""
+    # Imported here, because only files that describe their arrays need it.
     if os.path.isdir(text):
         from strided.io.zarr_store import is_zarr
 
@@ -180,11 +180,11 @@ def _is_named(text: str) -> bool:
 
 
 def _located(text: str, given: Shape | None, mode: str) -> tuple[str, Shape, int]:
-    """The path of the file that ``PATH`` or ``PATH:NAME`` is in, the array's shape, and the bytes in front of it.
+    """The file of ``PATH`` or ``PATH:NAME``, the array's shape, and the bytes before it.
 
-    `given` is the shape of an array of that name whose type the file does not say.
+    `given` is the shape of an array whose element type the file does not name.
     """
-    # Only needed for files that say themselves what they hold.
+    # Imported here, because only files that describe their arrays need it.
     from strided.io.containers import chosen, open_container, split_name
     from strided.io.npy import mappable_shape_of_npy, read_npy_header
 
@@ -206,7 +206,7 @@ def _located(text: str, given: Shape | None, mode: str) -> tuple[str, Shape, int
 
 
 def _header_without_type(path: str | os.PathLike[str]) -> NpyHeader | None:
-    """The header of a ``.npy`` file that does not name the type of its elements; None of anything else."""
+    """The header of a ``.npy`` file that does not name the element type; None for any other file."""
     from strided.io.npy import read_npy_header
 
     with open_regular(path) as file:
@@ -230,7 +230,7 @@ def _refuse_unmapped(mode: str) -> None:
 
 
 def _read(path: str | os.PathLike[str], shape: Shape, raw: RawFormat, mode: str) -> tuple[Bytes, int]:
-    """The bytes of an array in a file, read into memory, and the number of bytes behind them in the file."""
+    """The bytes of an array in a file, read into memory, and the number of bytes after them in the file."""
     _refuse_unmapped(mode)
     with open_regular(path) as file:
         head, size = head_and_size(file)

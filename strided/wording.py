@@ -1,7 +1,4 @@
-"""How numbers, sizes, names and long lines are put in what people read.
-
-Reports, errors and cards say the same thing in the same words, because each of these is written once, here.
-"""
+"""Formatting of numbers, sizes, names and long lines, the same in reports, errors and cards."""
 
 from __future__ import annotations
 
@@ -11,15 +8,15 @@ from collections.abc import Collection, Iterable, Sequence
 
 from strided.escape import visible
 
-#: Narrower than this no text is laid out, whatever the width asked for.
+#: The least width of wrapped text, in columns.
 _LEAST_WIDTH = 20
 _UNITS = "KMGTPE"
-#: Names among which similar ones are looked for, and characters of the longest: comparing takes time.
+#: The most names that are compared for suggestions, and the most characters of each: comparing takes time.
 _COMPARED, _LONGEST_COMPARED = 10_000, 200
 
 
 def counted(number: int, one: str, many: str = "") -> str:
-    """A number of things in words; many are `one` with an s, unless `many` says otherwise.
+    """A number with a noun; the plural is `many`, by default `one` with an s.
 
     >>> counted(1, "array"), counted(1024, "array"), counted(0, "copy", "copies")
     ('1 array', '1,024 arrays', '0 copies')
@@ -28,7 +25,7 @@ def counted(number: int, one: str, many: str = "") -> str:
 
 
 def size_text(size: int) -> str:
-    """A number of bytes as XLA writes it: rounded down to the next smaller unit, then to the nearest.
+    """A number of bytes as XLA formats it: truncated to the next smaller unit, then rounded.
 
     >>> size_text(24044546048), size_text(16_960_000_000), size_text(548 * 1024), size_text(512)
     ('22.39GiB', '15.79GiB', '548.0KiB', '512B')
@@ -36,13 +33,13 @@ def size_text(size: int) -> str:
     if size < 1 << 10:
         return f"{size}B"
     unit = 0
-    while size >= 1 << 20 and unit < len(_UNITS) - 1:  # a text may claim more than there are units for
+    while size >= 1 << 20 and unit < len(_UNITS) - 1:  # a text may claim sizes beyond the largest unit
         size, unit = size >> 10, unit + 1
     return f"{size / 1024:.{2 if unit else 1}f}{_UNITS[unit]}iB"
 
 
 def times_text(factor: float) -> str:
-    """How many times as much, to three digits; without an exponent, and larger numbers to the nearest whole one.
+    """A factor with three significant digits, or rounded to an integer; never with an exponent.
 
     >>> times_text(1.0), times_text(56.889), times_text(1024), times_text(1e6), times_text(float("inf"))
     ('1', '56.9', '1,024', '1,000,000', 'inf')
@@ -51,7 +48,7 @@ def times_text(factor: float) -> str:
 
 
 def some(names: Iterable[str], none: str = "none") -> str:
-    """The first eight of some names, made visible, for an error.
+    """The first eight names, escaped, for an error message.
 
     >>> some("abcdefghij"), some([])
     ('a, b, c, d, e, f, g, h, ...', 'none')
@@ -61,7 +58,7 @@ def some(names: Iterable[str], none: str = "none") -> str:
 
 
 def range_key(start: int, stop: int) -> str:
-    """The indices from one on, below another, as between NumPy's brackets.
+    """The indices from `start` to `stop` as in NumPy's brackets.
 
     >>> range_key(8, 16), range_key(3, 4)
     ('8:16', '3')
@@ -70,7 +67,7 @@ def range_key(start: int, stop: int) -> str:
 
 
 def did_you_mean(names: Sequence[str]) -> str:
-    """The question after what may be meant, made visible; empty if there is nothing to ask after.
+    """The question "did you mean ...?" for these names, escaped; empty if there are none.
 
     >>> did_you_mean(["f6e3m2fn", "f6e2m3fn"]), did_you_mean(["ls"]), did_you_mean([])
     ('did you mean f6e3m2fn or f6e2m3fn?', 'did you mean ls?', '')
@@ -80,9 +77,9 @@ def did_you_mean(names: Sequence[str]) -> str:
 
 
 def names_meant(name: str, names: Collection[str]) -> str:
-    """Which of `names` may be meant by `name`, or which there are. Of a path, the last part may stand for it.
+    """Suggests which of `names` is meant by `name`, or lists them. The last part of a path may stand for it.
 
-    What begins as `name` does comes before what is spelled alike.
+    Names that begin with `name` are preferred to those of similar spelling.
 
     >>> names_meant("argumnt0", ["jit_f/argument0", "g/b"]), names_meant("g", ["jit_f/argument0", "g/b"])
     ('did you mean jit_f/argument0?', 'did you mean g/b?')
@@ -104,17 +101,17 @@ def _last_part(path: str) -> str:
 
 
 def wrapped(text: str, width: int, hang: str | None = None, *, whole_words: bool = False) -> list[str]:
-    """A paragraph in lines of at most `width` columns; nothing is broken at a hyphen, as file names and options have.
+    """A paragraph in lines of at most `width` columns. Lines do not break at hyphens, as in file names and options.
 
     Parameters
     ----------
     text : str
     width : int
-        Fewer than twenty columns count as twenty.
+        At least 20; smaller values count as 20.
     hang : str, optional
-        What all lines but the first begin with: by default the blanks that the text begins with, and two more.
+        The indent of all lines but the first: by default that of the text and two more blanks.
     whole_words : bool
-        Whether a word that is longer than a line stays whole, so that it can be copied, and its line becomes longer.
+        Whether to keep a word whole that is longer than a line, so that it can be copied.
 
     >>> wrapped("  verdict  row-major-tiled", 20), wrapped("", 20)
     (['  verdict', '    row-major-tiled'], [''])
@@ -131,4 +128,4 @@ def wrapped(text: str, width: int, hang: str | None = None, *, whole_words: bool
         break_long_words=not whole_words,
         break_on_hyphens=False,
     )
-    return lines or [""]  # blanks alone are a line, too
+    return lines or [""]  # a text of blanks is one line

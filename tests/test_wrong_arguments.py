@@ -188,7 +188,7 @@ def test_only_text_names_an_array(arrays: Callable[[Path], Any], tmp_path: Path)
     found = arrays(tmp_path)
     for thing in THINGS:
         if not isinstance(thing, str):
-            with pytest.raises(KeyError, match=f"arrays have names, not {type(thing).__name__}; there are "):
+            with pytest.raises(KeyError, match=f"arrays are found by name, not by {type(thing).__name__}; there are "):
                 found[thing]
         assert thing not in found
         assert found.get(thing) is None
@@ -375,7 +375,7 @@ def test_layouts_and_shapes_of_wrong_parts() -> None:
             sd.Tile(sizes)  # type: ignore[arg-type]
     with pytest.raises(sd.LayoutError, match="99 is not a valid PaddingValue"):
         sd.Layout((0,), padding_value=99)  # type: ignore[arg-type]
-    with pytest.raises(sd.LayoutError, match="`dynamic` must be truth values"):
+    with pytest.raises(sd.LayoutError, match="`dynamic` must be booleans"):
         sd.Shape("f32", (2,), dynamic=None)  # type: ignore[arg-type]
 
 

@@ -1,1 +1,1 @@
-"""Which slot of a buffer holds ``a[i, j]``: addresses as sums of digits, and expressions for the rest."""
+"""Which slot of a buffer holds ``a[i, j]``: addresses as sums of digits, or as expressions where digits do not do."""

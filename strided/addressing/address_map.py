@@ -1,11 +1,11 @@
 """Addresses: the offset of an element as a sum of digits.
 
-An `AddressMap` is that sum (see `digits`) seen through a window: each coordinate is an affine function
-``start + step * v`` of the index `v` along one axis of the view. Slicing, transposing, new axes, broadcasting and
-diagonals only change the affine part, so views cost nothing.
+An `AddressMap` is that sum (see `digits`) for a view: each coordinate is an affine function ``start + step * v`` of the
+index `v` along one axis of the view. Slicing, transposing, new axes, broadcasting and diagonals change only the affine
+part, so views need no copy.
 
 Two things do not reduce to digits: a tile that divides an earlier tile unevenly, and a combined dimension (``*``) that
-a tile cuts across. They stay small expressions, evaluated element by element: exact, only slower.
+a tile cuts across. These are kept as small expressions and evaluated for each element: exact, but slower.
 
 An *index* is logical, one integer for each dimension; an *offset* counts elements from the start of the buffer.
 """
@@ -26,20 +26,20 @@ from strided.addressing.index_expr import IndexExpr, dimensions_of, evaluate
 from strided.runtime.aliases import Offsets
 from strided.runtime.lazy import lazy
 
-#: The most axes of an array, NumPy's limit.
+#: NumPy's limit on the number of axes.
 MAX_NDIM = 64
 
 
 @dataclass(frozen=True, slots=True)
 class IrregularTerm:
-    """Expressions that do not split into digits: each adds ``expr(coordinates) * stride``.
+    """Expressions that do not split into digits: each adds ``expr(coordinates) * stride`` to the offset.
 
     Attributes
     ----------
     exprs : tuple of (IndexExpr, int)
         Expressions and their strides in elements.
     coordinates : tuple of (int, tuple of int)
-        For every logical dimension its start, and its step along each axis of the view.
+        For each logical dimension, its start and its step along each axis of the view.
     """
 
     exprs: tuple[tuple[IndexExpr, int], ...]
@@ -52,7 +52,7 @@ class IrregularTerm:
         return frozenset(k for d in used for k, step in enumerate(self.coordinates[d][1]) if step)
 
     def offset_at(self, view_index: Sequence[Offsets | int]) -> Offsets | int:
-        """Elements that these expressions add at an index of the view."""
+        """What these expressions add to the offset at an index of the view, in elements."""
         at: list[Offsets | int] = []
         for start, steps in self.coordinates:
             c: Offsets | int = start
@@ -66,7 +66,7 @@ class IrregularTerm:
         return total
 
     def moved(self, axis: int, start: int, step: int) -> IrregularTerm:
-        """The same, with index `v` of an axis replaced by ``start + step * v``."""
+        """These expressions with index `v` of an axis replaced by ``start + step * v``."""
         return replace(
             self,
             coordinates=tuple(
@@ -76,25 +76,25 @@ class IrregularTerm:
         )
 
     def with_steps(self, axes: Sequence[int | None]) -> IrregularTerm:
-        """The same along other axes: for each new axis the old one, or None for an axis along which nothing changes."""
+        """These expressions for other axes: each entry is the old axis, or None for a broadcast axis."""
         return replace(
             self,
             coordinates=tuple((c, tuple(0 if k is None else steps[k] for k in axes)) for c, steps in self.coordinates),
         )
 
 
-#: What an index `i` of an axis adds to an address: its size, a slope and carries. It adds ``i * slope``, and
+#: One axis as (size, slope, carries). Index `i` adds ``i * slope`` to the offset, and
 #: ``(start + step * i) // weight * factor`` for each carry (start, step, weight, factor).
-#: Plain tuples: Python takes twice as long to unpack named ones.
+#: Plain tuples, because Python takes twice as long to unpack named ones.
 AxisSlope: TypeAlias = tuple[int, int, tuple[tuple[int, int, int, int], ...]]
 
 
-#: Results of each kind that are remembered for views made again and again, such as the rows of a loop.
-_MOST_REMEMBERED = 512
+#: Size of each cache for views that are made repeatedly, such as rows in a loop.
+_CACHE_SIZE = 512
 
 
 class EqualSteps(NamedTuple):
-    """Where the elements of a view lie that takes equal steps along each axis, counted from the base of its map.
+    """The strides of a view that has one stride along each axis, and its offsets relative to the base of its map.
 
     Attributes
     ----------
@@ -103,7 +103,7 @@ class EqualSteps(NamedTuple):
     strides : tuple of int
         Elements from one index to the next along each axis.
     ndarray_strides : tuple of int
-        The same, and for axes of one entry without a stride of their own what NumPy has in arrays without padding.
+        `strides`, with NumPy's contiguous stride in place of 0 for axes of size 1.
     low, high : int
         The least and the greatest offset, if there are elements.
     """
@@ -128,9 +128,9 @@ class AddressMap:
     axes : tuple of tuple of Term
         The terms of each axis: usually one, none for a broadcast axis, two for a diagonal.
     irregular : tuple of IrregularTerm
-        What does not split into digits; empty for nearly every layout.
+        Terms that do not split into digits; empty for nearly every layout.
     upper_bound : int
-        Every offset is below this.
+        Greater than every offset.
     """
 
     shape: tuple[int, ...]
@@ -144,7 +144,7 @@ class AddressMap:
 
     @lazy
     def _hash(self) -> int:
-        # Kept, because plans are looked up by their maps at every conversion, and a map is deep.
+        # Cached: every conversion looks up its plan by its maps, and hashing the nested tuples is slow.
         return hash((self.shape, self.base, self.axes, self.irregular, self.upper_bound))
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -158,14 +158,14 @@ class AddressMap:
         irregular: tuple[IrregularTerm, ...],
         upper_bound: int,
     ) -> AddressMap:
-        """``AddressMap(...)`` in a third of the time, for making views."""
+        """``AddressMap(...)`` without the dataclass's ``__init__``, which takes three times as long."""
         new = object.__new__(AddressMap)
         new.__dict__.update(shape=shape, base=base, axes=axes, irregular=irregular, upper_bound=upper_bound)
         return new
 
     @classmethod
     def from_strides(cls, shape: Sequence[int], strides: Sequence[int], base: int = 0) -> AddressMap:
-        """The map of a plain strided array; strides and `base` in elements, negative strides as NumPy has them.
+        """The map of a strided array. Strides and `base` count elements; strides may be negative.
 
         >>> AddressMap.from_strides((2, 3), (3, 1)).offsets().tolist()
         [[0, 1, 2], [3, 4, 5]]
@@ -176,33 +176,33 @@ class AddressMap:
 
     @property
     def ndim(self) -> int:
-        """Axes of the view."""
+        """Number of axes."""
         return len(self.shape)
 
     @lazy
     def size(self) -> int:
-        """Elements of the view."""
+        """Number of elements."""
         return math.prod(self.shape)
 
     @property
     def is_regular(self) -> bool:
-        """Whether all of it is digits, so that a nest of loops can copy it."""
+        """Whether all terms are digits, so that a loop nest can copy the view."""
         return not self.irregular
 
     @lazy
     def equal_steps(self) -> EqualSteps | None:
-        """Where the elements lie, from the base on, if they lie at equal steps along each axis; else None."""
+        """Strides and offsets relative to the base; None if an axis has no single stride."""
         return None if self.irregular else _equal_steps(self.shape, self.axes)
 
     @lazy
     def strides(self) -> tuple[int, ...] | None:
-        """Elements from one index to the next along each axis, or None if an axis takes unequal steps."""
+        """Elements from one index to the next along each axis; None if an axis has no single stride."""
         steps = self.equal_steps
         return None if steps is None else steps.strides
 
     @lazy
     def slopes(self) -> tuple[int, tuple[AxisSlope, ...]]:
-        """The regular part of an address as products: a constant, and what the index along each axis adds.
+        """The regular part of an address as a constant and an `AxisSlope` for each axis.
 
         >>> from strided.addressing.digits import Digit, Term
         >>> AddressMap((20,), 0, ((Term(1, 2, (Digit(1, 8, 1), Digit(8, 5, 32))),),)).slopes
@@ -220,16 +220,16 @@ class AddressMap:
         return base, tuple(found)
 
     def is_still(self, axis: int) -> bool:
-        """Whether nothing changes along an axis, as after broadcasting."""
+        """Whether all indices along an axis address the same element, as after broadcasting."""
         return self.shape[axis] > 1 and not self.axes[axis] and not any(axis in c.axes for c in self.irregular)
 
     @property
     def is_spread(self) -> bool:
-        """Whether nothing changes along some axis: its indices are all of one element."""
+        """Whether `is_still` holds for any axis."""
         return any(map(self.is_still, range(self.ndim)))
 
     def offset_of(self, index: Sequence[Offsets | int]) -> Offsets | int:
-        """Offset of the element at an index within bounds (no negative ones), or at arrays of them, in elements."""
+        """Offset in elements at an index, or at index arrays; indices must be in bounds and not negative."""
         total: Offsets | int = self.base
         for v, terms in zip(index, self.axes, strict=True):
             for term in terms:
@@ -239,9 +239,9 @@ class AddressMap:
         return total
 
     def offsets(self, box: Sequence[tuple[int, int]] | None = None) -> Offsets:
-        """Offsets of all elements in a box of the view, ``(start, stop)`` for each axis, or of the whole view.
+        """Offsets of all elements in a box, ``(start, stop)`` for each axis; by default of the whole view.
 
-        The result takes eight bytes for each element: ask for boxes of bounded size.
+        The result takes eight bytes per element, so keep the boxes small.
         """
         box = [(0, n) for n in self.shape] if box is None else box
         ranges = [
@@ -251,10 +251,10 @@ class AddressMap:
         offsets[...] = self.offset_of(ranges)
         return offsets
 
-    # Views. The caller (`arrays.classify`) checks indices.
+    # Views. The caller (`arrays.classify`) has checked the indices.
 
     def at(self, axis: int, i: int) -> AddressMap:
-        """The view at one index of an axis, without that axis."""
+        """The view at one index of an axis; that axis is removed."""
         base = self.base + sum(int(t.offset_at(i)) for t in self.axes[axis])
         kept = [k for k in range(self.ndim) if k != axis]
         irregular = tuple(c.moved(axis, i, 0).with_steps(kept) for c in self.irregular)
@@ -274,7 +274,7 @@ class AddressMap:
         )
 
     def with_axis(self, axis: int) -> AddressMap:
-        """The view with one more axis of one entry before `axis`."""
+        """The view with a new axis of size 1 in front of `axis`."""
         order: list[int | None] = [*range(axis), None, *range(axis, self.ndim)]
         return AddressMap(
             (*self.shape[:axis], 1, *self.shape[axis:]),
@@ -296,8 +296,8 @@ class AddressMap:
 
     @property
     def reversed_axes(self) -> AddressMap:
-        """The view with its axes in reverse: the same object each time, by which conversions are recognised."""
-        # A map holds its reverse, and that knows the map only weakly: a cycle would wait for the garbage collector.
+        """The view with its axes reversed. Returns the same object each time: conversions are cached by identity."""
+        # The map holds its reverse, and the reverse refers to the map weakly: a cycle would need the garbage collector.
         made_for = self.__dict__.get("_reverse_of")
         found: AddressMap | None = None if made_for is None else made_for()
         return self._reversed_axes if found is None else found
@@ -311,7 +311,7 @@ class AddressMap:
     def scaled(self, factor: int, shift: int = 0) -> AddressMap:
         """The view whose offsets are ``factor`` times those of this one, plus `shift`.
 
-        The real parts of complex numbers lie at twice their offsets, counted in halves, the imaginary ones at one more.
+        In halves of complex elements, ``scaled(2)`` maps the real parts and ``scaled(2, 1)`` the imaginary ones.
 
         >>> AddressMap.from_strides((3,), (1,)).scaled(2, 1).offsets().tolist()
         [1, 3, 5]
@@ -324,10 +324,10 @@ class AddressMap:
         return AddressMap(self.shape, self.base * factor + shift, axes, irregular, self.upper_bound * factor)
 
     def groups(self, axis: int, each: int) -> AddressMap | None:
-        """Where groups of `each` elements begin that follow one another along an axis, counted in such groups.
+        """The view of groups of `each` consecutive elements along an axis; offsets count such groups.
 
-        An odd rest at the end of the axis is left out. None if elements do not follow one another so, or groups begin
-        elsewhere than at multiples of `each`: then packed elements fill no bytes.
+        An incomplete last group is left out. None if the elements of a group are not consecutive in the buffer, or a
+        group begins at an offset that is no multiple of `each`: then packed elements do not fill whole bytes.
 
         >>> map_ = AddressMap.from_strides((2, 9), (16, 1), 4)
         >>> map_.groups(1, 4).offsets().tolist(), map_.groups(1, 8), map_.groups(0, 2)
@@ -345,12 +345,12 @@ class AddressMap:
         return AddressMap(shape, self.base // each, tuple(axes), (), -(-self.upper_bound // each))
 
     def broadcast_to(self, shape: Sequence[int]) -> AddressMap:
-        """The view broadcast to a shape, which must be possible."""
+        """The view broadcast to a shape. The caller has checked that it broadcasts."""
         wanted = tuple(shape)
         return self if wanted == self.shape else _broadcast(self, wanted)
 
     def diagonal(self, offset: int, axis1: int, axis2: int) -> AddressMap:
-        """The view along ``index[axis1] + offset == index[axis2]``, as a last axis."""
+        """The view of ``index[axis1] + offset == index[axis2]``; the diagonal becomes the last axis."""
         first, second = max(0, -offset), max(0, offset)
         count = max(0, min(self.shape[axis1] - first, self.shape[axis2] - second))
         view = self.sliced(axis1, first, 1, count).sliced(axis2, second, 1, count)
@@ -364,10 +364,9 @@ class AddressMap:
         return AddressMap(shape, self.base, (*(self.axes[k] for k in kept), terms), irregular, self.upper_bound)
 
     def reshaped(self, shape: Sequence[int]) -> AddressMap | None:
-        """The view with another shape of as many elements in the same (row-major) order, or None if digits forbid it.
+        """The view reshaped in row-major order, or None if that needs a copy.
 
-        Axes that are joined must fill their digits: ``{1,0:T(2,2)}`` with 3 columns cannot be raveled; with 4 it can,
-        if the digits of the rows follow on.
+        Joined axes must fill their digits: ``{1,0:T(2,2)}`` with 3 columns cannot be raveled without a copy.
         """
         if self.size == 0:
             return replace(AddressMap.from_strides(shape, (0,) * len(shape), self.base), upper_bound=self.upper_bound)
@@ -378,10 +377,10 @@ class AddressMap:
         return _reshaped(self, tuple(shape))
 
 
-# --- remembered by what is asked for: a view made anew is as good as the one before -----------------------------------
+# --- cached by value, so that a view that is made again is found, too -------------------------------------------------
 
 
-@lru_cache(maxsize=_MOST_REMEMBERED)
+@lru_cache(maxsize=_CACHE_SIZE)
 def _equal_steps(shape: tuple[int, ...], axes: tuple[tuple[Term, ...], ...]) -> EqualSteps | None:
     first = low = high = 0
     strides = []
@@ -403,7 +402,7 @@ def _equal_steps(shape: tuple[int, ...], axes: tuple[tuple[Term, ...], ...]) -> 
     return EqualSteps(first, tuple(strides), tuple(as_numpy), first + low, first + high)
 
 
-@lru_cache(maxsize=_MOST_REMEMBERED)
+@lru_cache(maxsize=_CACHE_SIZE)
 def _broadcast(map_: AddressMap, shape: tuple[int, ...]) -> AddressMap:
     base = map_.base
     order: list[int | None] = [None] * (len(shape) - map_.ndim)
@@ -416,7 +415,7 @@ def _broadcast(map_: AddressMap, shape: tuple[int, ...]) -> AddressMap:
     return AddressMap(shape, base, axes, irregular, map_.upper_bound)
 
 
-@lru_cache(maxsize=_MOST_REMEMBERED)
+@lru_cache(maxsize=_CACHE_SIZE)
 def _reshaped(map_: AddressMap, shape: tuple[int, ...]) -> AddressMap | None:
     found = regrouped(map_.shape, map_.axes, shape)
     return None if found is None else AddressMap(shape, map_.base + found[0], found[1], (), map_.upper_bound)

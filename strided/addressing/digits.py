@@ -1,11 +1,11 @@
 """The digits of a coordinate, and the offset that each adds.
 
-Permuting, tiling and re-tiling only split coordinates into digits, and the offset of an element is the sum of its
-digits, each times a stride::
+Permuting, tiling and re-tiling split coordinates into digits. The offset of an element is the sum of its digits, each
+times a stride::
 
     offset = base + sum over coordinates c, over the digits of c, of ((c // weight) % size) * stride
 
-A `Term` is that sum for one coordinate, seen through a window: the coordinate is ``start + step * v`` at index `v`.
+A `Term` is that sum for one coordinate of a view, where the coordinate is ``start + step * v`` at index `v`.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from strided.runtime.aliases import Offsets
 
 
 class Digit(NamedTuple):
-    """One digit of a coordinate: it moves an element by ``((c // weight) % size) * stride`` elements.
+    """One digit of a coordinate `c`: it adds ``((c // weight) % size) * stride`` to the offset, in elements.
 
-    The digits of a coordinate are listed minor first; each weight is the product of the sizes before it. The size of
-    the last digit is large enough for every coordinate in bounds, so its ``% size`` changes nothing.
+    The digits of a coordinate are listed minor first; each weight is the product of the sizes before it. The last
+    digit is never out of range for a coordinate in bounds, so its ``% size`` can be left out.
     """
 
     weight: int
@@ -35,28 +35,28 @@ class Digit(NamedTuple):
 
 @lru_cache(maxsize=4096)
 def carries_of(digits: tuple[Digit, ...]) -> tuple[tuple[int, int], ...]:
-    """Weights and factors that turn a coordinate c into an offset: ``c * first stride + sum of c // weight * factor``.
+    """The (weight, factor) pairs with which ``c * digits[0].stride + sum(c // weight * factor)`` is the offset of `c`.
 
-    ``c // weight % size`` is ``c // weight - c // (weight * size) * size``, and the weights follow each other, so every
-    digit after the first costs one division: a carry that takes back what the digit before it counted too far.
+    They follow from ``c // weight % size == c // weight - c // (weight * size) * size``, where ``weight * size`` is the
+    next digit's weight. So each digit after the first takes one division and no remainder.
     """
     return tuple((b.weight, b.stride - a.size * a.stride) for a, b in itertools.pairwise(digits))
 
 
 class Term(NamedTuple):
-    """The offset that one coordinate, ``start + step * v``, adds at index `v` of an axis."""
+    """The offset that the coordinate ``start + step * v`` adds at index `v` of an axis."""
 
     start: int
     step: int
     digits: tuple[Digit, ...]
 
     def offset_at(self, v: Offsets | int) -> Offsets | int:
-        """Elements that this term adds at index `v` of its axis."""
+        """What this term adds to the offset at index `v` of its axis, in elements."""
         c = v if (self.start, self.step) == (0, 1) else self.start + self.step * v
         total: Offsets | int = c * self.digits[0].stride if self.digits else c * 0
         for weight, factor in carries_of(self.digits):
             carry = c // weight
-            # In place where they are arrays: new memory costs more than the arithmetic.
+            # In place for arrays: allocating costs more than the arithmetic.
             carry *= factor
             total += carry
         return total
@@ -71,11 +71,11 @@ class Term(NamedTuple):
 
     @property
     def is_linear(self) -> bool:
-        """Whether equal steps along the axis are equal steps in the buffer."""
+        """Whether the term has a single stride."""
         return len(self.digits) <= 1
 
     def linear(self, count: int) -> tuple[int, Term] | None:
-        """A constant and an equal term that starts at 0 with step 1, for `count` indices, or None if digits forbid.
+        """This term for `count` indices as a constant and a term with start 0 and step 1; None if there is none.
 
         >>> Term(8, 4, (Digit(1, 4, 1), Digit(4, 5, 32))).linear(3)
         (64, Term(start=0, step=1, digits=(Digit(weight=1, size=3, stride=32),)))
@@ -85,7 +85,7 @@ class Term(NamedTuple):
         if not self.digits:
             return 0, Term(0, 1, (Digit(1, count, 0),))
         digits, start, base = list(self.digits), self.start, 0
-        # Digits that never change in the window are a constant.
+        # Digits that are the same at every index are a constant.
         while len(digits) > 1:
             top = digits[-1]
             if start // top.weight != (start + self.step * (count - 1)) // top.weight:
@@ -102,9 +102,9 @@ class Term(NamedTuple):
         return base, Term(0, 1, (*digits, Digit(top.weight, -(-count // top.weight), top.stride)))
 
     def groups(self, each: int, *, along: bool) -> Term | None:
-        """What the coordinate adds where elements are counted in groups of `each`, or None if its digits forbid it.
+        """This term with offsets that count groups of `each` elements, or None if its digits do not divide so.
 
-        With `along`, groups follow one another along the axis, and its index counts them; else all strides must be
+        With `along` the groups lie along this axis, and its index counts groups, too. Otherwise all strides must be
         multiples of `each`.
 
         >>> Term(0, 1, (Digit(1, 128, 1), Digit(128, 3, 1024))).groups(4, along=True)
@@ -123,7 +123,7 @@ class Term(NamedTuple):
 
 
 def offsets_along(terms: Iterable[Term], at: Offsets) -> Offsets:
-    """Elements that the terms of one axis add at some of its indices.
+    """What the terms of one axis add to the offset at an array of indices, in elements.
 
     >>> offsets_along([Term(0, 1, (Digit(1, 4, 1), Digit(4, 5, 32)))], np.arange(6)).tolist()
     [0, 1, 2, 3, 32, 33]
@@ -132,7 +132,7 @@ def offsets_along(terms: Iterable[Term], at: Offsets) -> Offsets:
 
 
 def append_joined(digits: list[Digit], digit: Digit) -> None:
-    """Append a digit; one that goes on where the last one ends only makes that larger.
+    """Append a digit, or merge it into the last one if it continues that with the same step.
 
     >>> digits = [Digit(1, 4, 1)]
     >>> append_joined(digits, Digit(4, 2, 4))
@@ -148,9 +148,9 @@ def append_joined(digits: list[Digit], digit: Digit) -> None:
 def regrouped(
     shape: Sequence[int], axes: Sequence[tuple[Term, ...]], sizes: Sequence[int]
 ) -> tuple[int, tuple[tuple[Term, ...], ...]] | None:
-    """A constant, and the terms of axes of other sizes over the same elements in row-major order.
+    """The axes reshaped to `sizes` in row-major order: a constant, and the terms of each new axis. No size is 0.
 
-    None if digits forbid it: axes that are joined must fill their digits, and a cut must not tear one. No size is 0.
+    None if that needs a copy: joined axes must fill their digits, and a cut must divide a digit evenly.
 
     >>> rows, columns = Term(0, 1, (Digit(1, 2, 1), Digit(2, 2, 8))), Term(0, 1, (Digit(1, 2, 2), Digit(2, 2, 4)))
     >>> regrouped((4, 4), ((rows,), (columns,)), (2, 8))[1][0]
@@ -174,7 +174,7 @@ def regrouped(
 
 
 def _groups(old: list[tuple[int, int]], new: list[int]) -> list[tuple[list[int], list[int]]]:
-    """The shortest runs of axes (number, size) and of new sizes that have equal products."""
+    """The shortest runs of old axes (number, size) and of new sizes that have equal products."""
     groups = []
     while old:
         (k, have), want = old.pop(0), new.pop(0)
@@ -192,7 +192,7 @@ def _groups(old: list[tuple[int, int]], new: list[int]) -> list[tuple[list[int],
 
 
 def _joined(axes: list[tuple[int, tuple[Term, ...]]]) -> tuple[int, list[Digit]] | None:
-    """A constant and the digits of axes (size, terms), major first, as one number; None if they do not fill."""
+    """Axes (size, terms), major first, joined into one: a constant and digits; None if an axis has unfilled digits."""
     base = 0
     digits: list[Digit] = []
     for position, (n, terms) in reversed(list(enumerate(axes))):
@@ -211,14 +211,14 @@ def _joined(axes: list[tuple[int, tuple[Term, ...]]]) -> tuple[int, list[Digit]]
         below = math.prod(d.size for d in own[:-1])
         if position and n % below:
             return None
-        # Digits that count on from each other become one, so that a cut tears nothing that is whole.
+        # Merge digits that continue each other, so that more cuts divide evenly.
         for digit in (*own[:-1], own[-1]._replace(size=-(-n // below))):
             append_joined(digits, digit)
     return base, digits
 
 
 def _cut(digits: list[Digit], sizes: list[int]) -> list[tuple[Digit, ...]] | None:
-    """The digits of one number shared out to axes of these sizes, major first; None if a digit would be torn."""
+    """The digits split among axes of these sizes, major first; None if a cut does not divide a digit evenly."""
     left = [(d.size, d.stride) for d in digits]
     pieces: list[tuple[Digit, ...]] = []
     for n in reversed(sizes):
@@ -229,7 +229,9 @@ def _cut(digits: list[Digit], sizes: list[int]) -> list[tuple[Digit, ...]] | Non
 
 
 def _taken(left: list[tuple[int, int]], n: int) -> tuple[Digit, ...] | None:
-    """The digits of an axis of `n`, taken from the front of those that are left (size, stride); None if one is torn.
+    """Remove the digits of an axis of size `n` from the front of `left`, which has (size, stride) of each digit.
+
+    None if the cut does not divide a digit evenly.
 
     >>> left = [(8, 1), (5, 32)]
     >>> _taken(left, 4), left

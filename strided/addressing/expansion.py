@@ -1,7 +1,7 @@
-"""A layout taken apart: its sizes, the way from an index to an offset and back, and where its padding lies.
+"""An expanded layout: its sizes, the mapping from index to offset and back, and where its padding lies.
 
-*Expanded* dimensions are what tiles make of the dimensions of an array. In `memory`, expansion is XLA's word for
-something else: how many times its size without padding a buffer takes.
+*Expanded* dimensions are the dimensions that result when all tiles are applied. (In `memory`, expansion has XLA's other
+meaning: the size of a buffer divided by its size without padding.)
 """
 
 from __future__ import annotations
@@ -23,51 +23,51 @@ from strided.errors import LayoutError
 from strided.runtime.aliases import Offsets
 from strided.runtime.lazy import lazy
 
-#: Offsets are 64-bit; a layout whose formula reaches further has sizes, but no addresses.
+#: Offsets are 64-bit integers. A layout with more slots has sizes, but no addresses.
 _ADDRESSABLE_ELEMENTS = 2**62
 
 
 class AppliedTile(NamedTuple):
-    """One tile as it was applied, with all that undoing it takes."""
+    """One applied tile, with all that is needed to undo it."""
 
-    prefix: int  # physical dimensions that it left alone, including those put in front
-    added: int  # dimensions of size 1 that were put in front
-    entries: tuple[int, ...]  # its sizes, `*` taken out
-    bounds: tuple[tuple[int, ...], ...]  # an entry: bounds of the dimensions that it combined, major first
-    owners: tuple[int | None, ...]  # an entry: the logical dimension whose padding it adds
+    prefix: int  # number of leading physical dimensions that it does not cut
+    added: int  # dimensions of size 1 that were prepended because the tile has a higher rank
+    entries: tuple[int, ...]  # its sizes, without `*`
+    bounds: tuple[tuple[int, ...], ...]  # for each entry: bounds of the dimensions that it combined, major first
+    owners: tuple[int | None, ...]  # for each entry: the logical dimension that it pads
 
     def undone(self, values: list[Offsets], over: Offsets, rank: int) -> list[Offsets]:
-        """The indices in front of this tile, of those behind it; in `over` the dimensions that run over are named."""
+        """The indices before this tile was applied, from those after; sets `over` where one is past its bound."""
         n = len(self.entries)
         grid, inner = values[self.prefix : self.prefix + n], values[self.prefix + n :]
         found = values[: self.prefix]
         for t, bounds, owner, g, r in zip(self.entries, self.bounds, self.owners, grid, inner, strict=True):
             whole = g * t + r
-            _mark(over, whole >= math.prod(bounds), rank if owner is None else owner)
+            _set_over(over, whole >= math.prod(bounds), rank if owner is None else owner)
             found += _row_major_index(whole, bounds)
         return found[self.added :]
 
 
 @dataclass(frozen=True)
 class Expansion:
-    """A dense layout taken apart.
+    """A dense layout with all of its tiles applied.
 
     Attributes
     ----------
     dimensions, minor_to_major : tuple of int
-        As the layout has them.
+        Those of the layout.
     alignment : int
-        Elements are rounded up to a multiple of this (``L(n)``).
+        The number of elements is rounded up to a multiple of this (``L(n)``).
     bounds : tuple of int
-        Sizes of the expanded dimensions, major first: an element's offset is row-major over them.
+        Sizes of the expanded dimensions, major first. The offset of an element is its row-major index in them.
     exprs : tuple of IndexExpr
         Each expanded dimension as an expression in the logical index.
     tile_elements : int
-        Elements counted by the first tile alone, as XLA does (``ShapeUtil::ArraySize``).
+        Number of elements when only the first tile pads, as XLA counts (``ShapeUtil::ArraySize``).
     parts : tuple of (tuple of DimensionDigit, or None)
-        The digits of each expanded dimension, minor first; None if it is not made of digits.
+        The digits of each expanded dimension, minor first; None if it does not split into digits.
     applied : tuple of AppliedTile
-        The tiles in their order.
+        The tiles, in the order in which they apply.
     """
 
     dimensions: tuple[int, ...]
@@ -81,18 +81,18 @@ class Expansion:
 
     @lazy
     def strides(self) -> tuple[int, ...]:
-        """Elements from one to the next along each expanded dimension."""
+        """Elements from one index to the next along each expanded dimension."""
         minor_first = itertools.accumulate(reversed(self.bounds[1:]), operator.mul, initial=1)
         return tuple(reversed([*minor_first])) if self.bounds else ()
 
     @lazy
     def grid_elements(self) -> int:
-        """Slots of the address formula: the product of the bounds."""
+        """Slots without the tail padding: the product of the bounds."""
         return math.prod(self.bounds)
 
     @lazy
     def address_elements(self) -> int:
-        """`grid_elements`, rounded up by the alignment."""
+        """`grid_elements`, rounded up to a multiple of the alignment."""
         return -(-self.grid_elements // self.alignment) * self.alignment
 
     @lazy
@@ -102,12 +102,12 @@ class Expansion:
 
     @lazy
     def address_map(self) -> AddressMap:
-        """Logical index to offset.
+        """The map from logical index to offset.
 
         Raises
         ------
         LayoutError
-            Offsets do not fit 64 bits, or uneven tiles of an array of too many dimensions.
+            Offsets do not fit 64 bits, or tiles divide each other unevenly in an array of more than 64 dimensions.
         """
         self._check_addressable()
         rank = len(self.dimensions)
@@ -117,15 +117,15 @@ class Expansion:
                 f"addresses of more than {MAX_NDIM} are not computed"
             )
         digits: list[list[Digit]] = [[] for _ in range(rank)]
-        torn: list[tuple[IndexExpr, int]] = []
+        irregular: list[tuple[IndexExpr, int]] = []
         for expr, parts, stride in zip(self.exprs, self.parts, self.strides, strict=True):
             if parts is None:
-                torn.append((expr, stride))
+                irregular.append((expr, stride))
                 continue
             for dimension, weight, size, _ in parts:
                 digits[dimension].append(Digit(weight, size, stride))
                 stride *= size
-        still = tuple((0, tuple(int(k == d) for k in range(rank))) for d in range(rank)) if torn else ()
+        identity = tuple((0, tuple(int(k == d) for k in range(rank))) for d in range(rank)) if irregular else ()
         return AddressMap(
             self.dimensions,
             0,
@@ -133,15 +133,15 @@ class Expansion:
                 (Term(0, 1, _merged(own, size) if size else (Digit(1, 1, 0),)),) if own else ()
                 for own, size in zip(digits, self.dimensions, strict=True)
             ),
-            tuple(IrregularTerm(tuple(group), still) for group in _irregular_groups(torn)),
+            tuple(IrregularTerm(tuple(group), identity) for group in _grouped(irregular)),
             self.grid_elements,
         )
 
     def coordinates_at(self, offset: Offsets) -> tuple[tuple[Offsets, ...], Offsets]:
-        """The index at each offset (0 or more), and the dimension that runs over there, or -1.
+        """The index at each offset (0 or more), and -1, or the dimension that the slot pads.
 
-        The dimension is the rank if the slot belongs to none: past the last tile (alignment), or in a dimension that a
-        tile of higher rank put in front. Unless it is -1, the index is meaningless.
+        A slot pads the dimension numbered `rank` if it is tail padding, or padding of a dimension that a tile of higher
+        rank prepended. The index at padding is meaningless.
         """
         self._check_addressable()
         rank = len(self.dimensions)
@@ -152,15 +152,15 @@ class Expansion:
         index = [np.zeros_like(offset)] * rank
         for dimension, value in zip(reversed(self.minor_to_major), values, strict=True):
             index[dimension] = value
-            _mark(over, value >= self.dimensions[dimension], dimension)
+            _set_over(over, value >= self.dimensions[dimension], dimension)
         return tuple(index), over
 
     @lazy
     def padded_map(self) -> tuple[AddressMap, tuple[int, ...]] | None:
-        """Maps the array with its padding: the map, and the sizes without padding; None for irregular layouts.
+        """The map of the array with its padding, and the sizes without padding; None for irregular layouts.
 
-        The digits of every dimension are widened until they fill the tiles. Behind the dimensions come those that a
-        tile of higher rank put in front, of size 1 without padding.
+        The digits of each dimension are widened to fill the tiles. Dimensions that a tile of higher rank prepended come
+        last; their size without padding is 1.
         """
         self._check_addressable()
         rank = len(self.dimensions)
@@ -168,7 +168,7 @@ class Expansion:
         sizes, true = [1] * rank, list(self.dimensions)
         for bound, parts, stride in zip(self.bounds, self.parts, self.strides, strict=True):
             if parts == ():
-                # No coordinate ever moves along this dimension: all of it but its start is padding.
+                # No coordinate depends on this dimension: all but its first index is padding.
                 digits.append([Digit(1, bound, stride)])
                 sizes.append(bound)
                 true.append(1)
@@ -185,9 +185,9 @@ class Expansion:
 
     @lazy
     def padding_maps(self) -> tuple[AddressMap, ...] | None:
-        """Maps whose elements are all the slots that hold no element, each slot once; None for irregular layouts.
+        """Maps onto the slots that hold no element, each slot once; None for irregular layouts.
 
-        All slots but a tail are the box of the padded array. The padding is what lies outside the box of true sizes.
+        The slots are the padded array and the tail padding. The padding of the array lies outside its unpadded sizes.
         """
         self._check_addressable()
         if not self.grid_elements:
@@ -195,7 +195,7 @@ class Expansion:
         if self.padded_map is None:
             return None
         grid, true = self.padded_map
-        boxes = [_beyond(grid, true, k) for k in range(grid.ndim) if true[k] < grid.shape[k]]
+        boxes = [_past_end(grid, true, k) for k in range(grid.ndim) if true[k] < grid.shape[k]]
         tail = self.address_elements - self.grid_elements
         if tail:
             boxes.append(AddressMap.from_strides((tail,), (1,), self.grid_elements))
@@ -204,13 +204,13 @@ class Expansion:
     def _check_addressable(self) -> None:
         if self.address_elements > _ADDRESSABLE_ELEMENTS:
             raise LayoutError(
-                f"the layout reaches {self.address_elements} elements; addresses of more than "
+                f"the layout has {self.address_elements} slots; addresses of more than "
                 f"{_ADDRESSABLE_ELEMENTS} are not computed"
             )
 
 
-def _beyond(grid: AddressMap, true: tuple[int, ...], axis: int) -> AddressMap:
-    """What lies past the end of an axis of the padded array, within the true sizes of the axes before it."""
+def _past_end(grid: AddressMap, true: tuple[int, ...], axis: int) -> AddressMap:
+    """The padding past the end of an axis, within the unpadded sizes of the axes before it."""
     box = grid.sliced(axis, true[axis], 1, grid.shape[axis] - true[axis])
     for k in range(axis):
         box = box.sliced(k, 0, 1, true[k])
@@ -218,36 +218,36 @@ def _beyond(grid: AddressMap, true: tuple[int, ...], axis: int) -> AddressMap:
 
 
 def _row_major_index(number: Offsets, bounds: tuple[int, ...]) -> list[Offsets]:
-    """The index along each axis of the element of a number; along the first axis it may reach beyond its bound.
+    """``np.unravel_index(number, bounds)``, except that the first index may exceed its bound.
 
     >>> _row_major_index(np.array([7]), (2, 3))
     [array([2]), array([1])]
     """
     index: list[Offsets] = []
     for bound in reversed(bounds[1:]):
-        number, own = _divided(number, bound)
+        number, own = _divmod(number, bound)
         index.insert(0, own)
     return [number, *index]
 
 
-def _divided(value: Offsets, by: int) -> tuple[Offsets, Offsets]:
-    """Quotient and remainder; by 0 as by 1. (NumPy has vectors for ``//`` by one number, none for ``%``.)"""
+def _divmod(value: Offsets, by: int) -> tuple[Offsets, Offsets]:
+    """Quotient and remainder; 0 divides as 1. (NumPy vectorizes ``//`` by a scalar, but not ``%``.)"""
     if by <= 1:
         return value, np.zeros_like(value)
     quotient = value // by
     return quotient, value - quotient * by
 
 
-def _mark(over: Offsets, beyond: npt.NDArray[np.bool_], dimension: int) -> None:
-    """Name the dimension that runs over, where none is named yet."""
+def _set_over(over: Offsets, beyond: npt.NDArray[np.bool_], dimension: int) -> None:
+    """Set `over` to `dimension` where the mask is true and no dimension is set yet."""
     if beyond.any():
         over[beyond & (over < 0)] = dimension
 
 
 def _merged(digits: list[Digit], size: int) -> tuple[Digit, ...]:
-    """The digits of a coordinate that stays below `size`: neighbours joined where one goes on where the other ends.
+    """The digits of a coordinate below `size`, with digits merged that continue each other.
 
-    Missing digits, which were torn and became expressions, move nothing: they get stride 0.
+    Digits that became irregular expressions are missing here; stride 0 takes their place.
     """
     merged: list[Digit] = []
     weight = 1
@@ -261,10 +261,10 @@ def _merged(digits: list[Digit], size: int) -> tuple[Digit, ...]:
     return tuple(merged)
 
 
-def _irregular_groups(torn: list[tuple[IndexExpr, int]]) -> list[list[tuple[IndexExpr, int]]]:
-    """Expressions grouped by common dimensions: groups add their parts independently."""
+def _grouped(terms: list[tuple[IndexExpr, int]]) -> list[list[tuple[IndexExpr, int]]]:
+    """Expressions grouped so that no two groups depend on the same dimension."""
     groups: list[tuple[frozenset[int], list[tuple[IndexExpr, int]]]] = []
-    for expr, stride in torn:
+    for expr, stride in terms:
         own, members = dimensions_of(expr), [(expr, stride)]
         for other in [g for g in groups if g[0] & own]:
             groups.remove(other)

@@ -1,4 +1,4 @@
-"""Expressions in the logical index: a physical dimension, tile by tile."""
+"""Expressions in the logical index, for physical dimensions that do not split into digits."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Coordinate:
 
 @dataclass(frozen=True, slots=True)
 class Quotient:
-    """``of // divisor``: which tile."""
+    """``of // divisor``: the number of the tile."""
 
     of: IndexExpr
     divisor: int
@@ -26,7 +26,7 @@ class Quotient:
 
 @dataclass(frozen=True, slots=True)
 class Remainder:
-    """``of % divisor``: where in the tile."""
+    """``of % divisor``: the index inside the tile."""
 
     of: IndexExpr
     divisor: int
@@ -43,7 +43,7 @@ class Combined:
 
 @dataclass(frozen=True, slots=True)
 class Zero:
-    """A dimension of size 1 that a tile of higher rank than the array puts in front."""
+    """The index in a dimension of size 1 that a tile of higher rank than the array prepends."""
 
 
 IndexExpr: TypeAlias = Coordinate | Quotient | Remainder | Combined | Zero

@@ -1,4 +1,4 @@
-"""A physical dimension of an array, and its digits, as tiles divide and combine it."""
+"""A physical dimension of an array and its digits, divided and combined by tiles."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from strided.addressing.index_expr import Combined, IndexExpr, Quotient, Remaind
 class DimensionDigit(NamedTuple):
     """A digit of a physical dimension: ``(index[dimension] // weight) % size``.
 
-    The `last` digit of a coordinate never reaches its size: a larger one does no harm.
+    The `last` digit of a coordinate is always below its size, so the size may be larger than necessary.
     """
 
     dimension: int
@@ -23,9 +23,9 @@ class DimensionDigit(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PhysicalDimension:
-    """A physical dimension on its way through the tiles.
+    """A physical dimension while tiles are applied to it.
 
-    `parts` are its digits, minor first; None if it is not made of digits.
+    `parts` are its digits, minor first; None if it does not split into digits.
     """
 
     expr: IndexExpr
@@ -33,13 +33,13 @@ class PhysicalDimension:
     parts: tuple[DimensionDigit, ...] | None
 
     def divided(self, t: int) -> tuple[PhysicalDimension, PhysicalDimension]:
-        """This dimension in tiles of `t`: which tile, and where in it."""
+        """This dimension cut into tiles of `t`: the number of the tile, and the index inside it."""
         low, high = _split(self.parts, t)
         grid = PhysicalDimension(Quotient(self.expr, t), -(-self.bound // t), high)
         return grid, PhysicalDimension(Remainder(self.expr, t), t, low)
 
     def combined(self, minor: PhysicalDimension) -> PhysicalDimension:
-        """This dimension and the next more minor one as one."""
+        """This dimension combined with the next more minor one."""
         filled = widened(minor.parts, minor.bound)
         parts = None if self.parts is None or filled is None else filled + self.parts
         return PhysicalDimension(Combined(self.expr, minor.expr, minor.bound), self.bound * minor.bound, parts)
@@ -48,7 +48,7 @@ class PhysicalDimension:
 def _split(
     parts: tuple[DimensionDigit, ...] | None, t: int
 ) -> tuple[tuple[DimensionDigit, ...] | None, tuple[DimensionDigit, ...] | None]:
-    """The digits below `t`, and those from `t` on; (None, None) where `t` would tear one."""
+    """The digits of ``% t`` and those of ``// t``; (None, None) if `t` does not divide a digit evenly."""
     if parts is None:
         return None, None
     weight = 1
@@ -61,8 +61,8 @@ def _split(
                 return None, None
             weight *= part.size
             continue
-        q, torn = divmod(t, weight)
-        if torn or (part.size % q and not (top and part.last)):
+        q, r = divmod(t, weight)
+        if r or (part.size % q and not (top and part.last)):
             return None, None
         low = part._replace(size=q, last=False)
         high = part._replace(weight=part.weight * q, size=-(-part.size // q))
@@ -71,7 +71,7 @@ def _split(
 
 
 def widened(parts: tuple[DimensionDigit, ...] | None, bound: int) -> tuple[DimensionDigit, ...] | None:
-    """The same digits with the top one widened until they count exactly to `bound`, or None if that is impossible."""
+    """The digits with the top one widened so that their sizes multiply to `bound`, or None if that is impossible."""
     if not parts:
         return parts if bound == 1 else None
     below = math.prod(p.size for p in parts[:-1])

@@ -1,12 +1,12 @@
-"""Tiling in numbers: the definition of a tiled layout, followed step by step.
+"""Tiling: applies the definition of a tiled layout step by step.
 
 A layout is applied to an array as follows (openxla.org/xla/tiled_layout): list the dimensions from the most major to
-the most minor one; then, for each tile in the order written, cut the last dimensions into a grid of tiles and the
-inside of a tile, and put the inside last. The offset of an element is row-major over the dimensions that result. Later
-tiles therefore cut the grid of earlier tiles too, if they have enough entries.
+the most minor one; then, for each tile in the order written, split each of the last dimensions into the number of the
+tile and the index inside it, and move the inner indices to the end. The offset of an element is its row-major index in
+the resulting dimensions. A later tile with enough entries therefore also cuts the grid of earlier tiles.
 
-`expand` does that symbolically: it follows every *physical dimension* through the tiles and records its digits. The
-resulting `Expansion` maps indices to offsets and back. This module knows only numbers; `layout` has the values.
+`expand` does that symbolically: it applies the tiles to every *physical dimension* and records its digits. The
+resulting `Expansion` maps indices to offsets and back. This module takes plain integers; `layout` has the value types.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from strided.addressing.index_expr import Coordinate, Zero, dimensions_of
 from strided.addressing.physical_dimension import DimensionDigit, PhysicalDimension
 from strided.errors import LayoutError
 
-#: What stands for ``*`` in a tile: the dimension is combined with the next more minor one. (XLA uses the same number.)
+#: The entry ``*`` of a tile: the dimension is combined with the next more minor one. (XLA uses the same number.)
 COMBINE = -(2**63)
 
-#: The most tiles and ``*`` of a layout that is taken apart: each nests the expressions of its addresses one level
-#: deeper, and functions of these recurse. Compilers use up to three tiles.
+#: The most tiles and ``*`` that `expand` takes: each nests address expressions one level deeper, and functions on
+#: expressions recurse. Compilers use up to three tiles.
 MAX_DEPTH = 64
 
 
@@ -35,7 +35,7 @@ def expand(
     padded_dimensions: tuple[int, ...] = (),
     alignment: int = 1,
 ) -> Expansion:
-    """A layout taken apart.
+    """Apply the tiles of a layout to an array.
 
     Parameters
     ----------
@@ -44,23 +44,23 @@ def expand(
     minor_to_major : tuple of int
         A permutation of the dimension numbers, the fastest varying first.
     tiles : tuple of tuple of int
-        Entries at least 1, or COMBINE.
+        Entries of 1 or more, or COMBINE.
     padded_dimensions : tuple of int
-        Legacy padded layouts: the allocated size of each logical dimension. Empty without.
+        In legacy padded layouts, the allocated size of each logical dimension; otherwise empty.
     alignment : int
-        Elements are rounded up to a multiple of this.
+        The number of elements is rounded up to a multiple of this.
 
     Raises
     ------
     LayoutError
-        A tile ends in ``*``, which has nothing to combine with; more than `MAX_DEPTH` tiles and ``*``.
+        A tile ends in ``*``, which has nothing to combine with; or there are more than `MAX_DEPTH` tiles and ``*``.
 
     >>> expand((3, 5), (1, 0), ((2, 2),)).bounds
     (2, 3, 2, 2)
     """
     depth = len(tiles) + sum(tile.count(COMBINE) for tile in tiles)
     if depth > MAX_DEPTH:
-        raise LayoutError(f"a layout of {depth} tiles and '*'; more than {MAX_DEPTH} are not taken apart")
+        raise LayoutError(f"the layout has {depth} tiles and '*'; at most {MAX_DEPTH} are supported")
     sizes = padded_dimensions or dimensions
     current = [
         PhysicalDimension(Coordinate(d), sizes[d], (DimensionDigit(d, 1, max(1, sizes[d]), True),))
@@ -93,7 +93,7 @@ def expand(
 def _combine(
     tile: tuple[int, ...], current: list[PhysicalDimension]
 ) -> tuple[tuple[int, ...], list[PhysicalDimension], tuple[tuple[int, ...], ...], tuple[int | None, ...]]:
-    """A tile with every ``*`` carried out: its sizes, the dimensions that it cuts, and the bounds and owner of each."""
+    """A tile with every ``*`` applied: its sizes, the dimensions that it cuts, and the bounds and owner of each."""
     entries, wholes, bounds, owners = [], [], [], []
     run: list[PhysicalDimension] = []
     for t, physical in zip(tile, current, strict=True):

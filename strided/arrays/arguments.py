@@ -1,8 +1,8 @@
-"""Arguments for NumPy's functions: arrays in a layout become ndarrays, and are written back afterwards.
+"""Arguments for NumPy's functions: layout arrays are converted to ndarrays, and written back afterwards.
 
-An array of plain strides becomes an ndarray on its own memory, any other a converted copy. Views of one buffer become
-views of one copy, so that NumPy sees which elements they share. What NumPy writes to a copy goes back to the buffer;
-views of a copy that it returns are made read-only.
+A strided array becomes an ndarray on its own memory, any other array a converted copy. Views of one buffer become views
+of one copy, so that NumPy sees which elements they share. What NumPy writes to a copy is written back to the buffer;
+results that are views of a copy are made read-only.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ class Arguments:
     given : objects
         The arguments, or lists, tuples and dicts of them.
     may_write : function of an array, optional
-        Whether NumPy may write to the ndarray that it gets for an array; it always may by default.
+        Whether NumPy may write to the ndarray of an array; by default it always may.
     in_part : bool
-        Whether NumPy writes to some elements only. Nothing beside them is written back, as other threads may have
-        written there meanwhile.
+        Whether NumPy writes only some elements. Then only these are written back, because other threads may have
+        written to the others in the meantime.
     """
 
     def __init__(
@@ -45,13 +45,13 @@ class Arguments:
             else:
                 apart.append(array)
         if len(apart) > 1:
-            for group in _of_one_buffer(apart):
+            for group in _grouped_by_buffer(apart):
                 for array, values in _converted_together(group):
                     self._ndarrays[id(array)] = array, values
         elif apart:
             self._ndarrays[id(apart[0])] = apart[0], apart[0].to_numpy()
         for array, values in self._ndarrays.values():
-            # As in NumPy, views of a read-only array are read-only, and nothing is written to it.
+            # As in NumPy, views of a read-only array are read-only.
             if not (array._memory.buffer.flags.writeable and may_write(array)):
                 values.flags.writeable = False
         self._arrays = {id(values): array for array, values in self._ndarrays.values()}
@@ -62,19 +62,19 @@ class Arguments:
                     self._before[key] = values.copy()
 
     def to_ndarray(self, x: Any) -> Any:
-        """An argument for NumPy, with ndarrays in place of arrays."""
+        """An argument for NumPy: layout arrays in it are replaced by their ndarrays."""
         return with_each(x, lambda array: self._ndarrays[id(array)][1])
 
     def from_ndarray(self, result: Any) -> Any:
-        """A result of NumPy's, with the array in place of the ndarray that NumPy got for it."""
+        """A result of NumPy: ndarrays that were passed in are replaced by their layout arrays."""
         if type(result) is tuple:
             return tuple(self.from_ndarray(item) for item in result)
         return self._arrays.get(id(result), result)
 
     def mark_dirty(self, result: Any = ...) -> None:
-        """Mark the files behind the arrays as changed: NumPy, or the caller, may write to their ndarrays.
+        """Mark the files behind strided arrays as changed, because their ndarrays may be written to.
 
-        With a result, mark only those behind arrays that it may be a view of.
+        With a result, mark only the files of arrays that it may be a view of.
         """
         for array, values in self._ndarrays.values():
             file = array._memory.file
@@ -82,7 +82,7 @@ class Arguments:
                 file.mark_dirty()
 
     def write_back(self, *arrays: Any) -> None:
-        """Write the copies of these arrays to their buffers."""
+        """Write the converted copies of these arrays back to their buffers."""
         for array in arrays:
             found = self._ndarrays.get(id(array))
             if found is None or found[0].is_strided:
@@ -96,24 +96,24 @@ class Arguments:
                 masks.put(given, changed, values)
 
     def protect(self, result: Any) -> None:
-        """Make results that are views of a copy read-only: writes to them would reach no buffer."""
+        """Make results that are views of a copy read-only, because writes to them would not reach a buffer."""
         if isinstance(result, (tuple, list)):
             for item in result:
                 self.protect(item)
         elif isinstance(result, np.ndarray):
             copies = (values for array, values in self._ndarrays.values() if not array.is_strided)
             if any(np.may_share_memory(result, values) for values in copies):
-                # Whether it is writeable already is not asked: of what `np.broadcast_arrays` gives, that alone warns.
+                # Do not read the flag first: for results of `np.broadcast_arrays` reading it warns.
                 result.flags.writeable = False
 
 
 def is_writeable(x: Any) -> bool:
-    """Whether something is an array in a layout, and may be written to."""
+    """Whether an object is a writeable layout array."""
     return isinstance(x, ArrayBase) and bool(x._memory.buffer.flags.writeable)
 
 
 def arrays_in(x: Any, types: Any = ArrayBase) -> list[Any]:
-    """The arrays in an argument: itself, or those in lists, tuples and dicts."""
+    """The arrays in an argument: the argument itself, or those in nested lists, tuples and dicts."""
     if isinstance(x, types):
         return [x]
     found: list[Any] = []
@@ -124,7 +124,7 @@ def arrays_in(x: Any, types: Any = ArrayBase) -> list[Any]:
 
 
 def with_each(x: Any, change: Callable[[Any], Any], types: Any = ArrayBase) -> Any:
-    """An argument with all its arrays changed, also in lists, tuples and dicts."""
+    """An argument with `change` applied to all arrays in it, also in nested lists, tuples and dicts."""
     if isinstance(x, types):
         return change(x)
     if type(x) in (list, tuple):
@@ -132,7 +132,7 @@ def with_each(x: Any, change: Callable[[Any], Any], types: Any = ArrayBase) -> A
     return {name: with_each(item, change, types) for name, item in x.items()} if type(x) is dict else x
 
 
-def _of_one_buffer(arrays: list[ArrayBase]) -> Iterator[list[ArrayBase]]:
+def _grouped_by_buffer(arrays: list[ArrayBase]) -> Iterator[list[ArrayBase]]:
     """The arrays, grouped by buffer."""
     groups: dict[Any, list[ArrayBase]] = {}
     for array in arrays:
@@ -143,7 +143,7 @@ def _of_one_buffer(arrays: list[ArrayBase]) -> Iterator[list[ArrayBase]]:
 
 
 def _converted_together(arrays: list[ArrayBase]) -> Iterator[tuple[ArrayBase, Array]]:
-    """Views of one buffer with their values: views of one copy, unless that would be larger than all of them."""
+    """Views of one buffer with their values: views of a common copy, unless that is larger than separate copies."""
     if len(arrays) == 1:
         yield arrays[0], arrays[0].to_numpy()
         return
@@ -153,7 +153,7 @@ def _converted_together(arrays: list[ArrayBase]) -> Iterator[tuple[ArrayBase, Ar
         first, form = together[0]
         spans = [_hull([found.dimensions[d] for _, found in together]) for d in range(len(form.dimensions))]
         if math.prod(span.size for span in spans) <= sum(array.size for array, _ in together):
-            # In the first view's order of axes, so that it is contiguous.
+            # In the order of the first view's axes, so that its values are contiguous.
             axes = [d for d in form.axes if d is not None]
             axes += [d for d in range(len(spans)) if d not in axes]
             map_ = first.spec.address_map
@@ -161,7 +161,7 @@ def _converted_together(arrays: list[ArrayBase]) -> Iterator[tuple[ArrayBase, Ar
                 map_ = map_.sliced(d, *span)
             values = first._with_map(map_.transposed(axes)).to_numpy().transpose(np.argsort(axes))
             for array, found in together:
-                yield array, _seen(values, spans, found, array.shape)
+                yield array, _view_in(values, spans, found, array.shape)
             known = [(array, found) for array, found in known if found is None]
     for array, _ in known:
         yield array, array.to_numpy()
@@ -175,19 +175,19 @@ def _hull(ranges: Sequence[IndexRange]) -> IndexRange:
     return IndexRange(low, step, (high - low) // step + 1)
 
 
-def _seen(values: Array, spans: Sequence[IndexRange], view: IndexRanges, shape: tuple[int, ...]) -> Array:
-    """The same view of `values`, which were read at the indices `spans`."""
+def _view_in(values: Array, spans: Sequence[IndexRange], view: IndexRanges, shape: tuple[int, ...]) -> Array:
+    """The view with these index ranges as a view of `values`, which are the elements at the indices `spans`."""
     offset = sum(
         (r.start - span.start) // span.step * stride
         for r, span, stride in zip(view.dimensions, spans, values.strides, strict=True)
     )
     strides = [0 if d is None else view.dimensions[d].step // spans[d].step * values.strides[d] for d in view.axes]
-    # `as_strided` does not know the types of ml_dtypes.
+    # NumPy's `as_strided` does not support the types of ml_dtypes.
     return np.ndarray(shape, values.dtype, values.ravel("K").view(np.uint8), offset, strides)
 
 
 def _changed(before: Array, now: Array) -> Any:
-    """Where the bits of two arrays of one shape and dtype differ."""
+    """A mask of the elements whose bits differ between two arrays of the same shape and dtype."""
     if before.itemsize == 16:
         first, second = before.view(np.complex128), now.view(np.complex128)
         return _changed(first.real, second.real) | _changed(first.imag, second.imag)
@@ -196,7 +196,7 @@ def _changed(before: Array, now: Array) -> Any:
 
 
 def _may_hold(result: Any, memory: Array) -> bool:
-    """Whether a result may refer to the memory of an array."""
+    """Whether a result may be a view of an array's memory, or contain one."""
     if isinstance(result, np.ndarray):
         return result.dtype.hasobject or bool(np.may_share_memory(result, memory))
     if isinstance(result, (tuple, list)):

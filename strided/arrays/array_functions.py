@@ -1,7 +1,8 @@
-"""NumPy's functions of arrays in a layout: ``np.func(a)`` gives what ``np.func(np.asarray(a))`` gives.
+"""NumPy's functions for layout arrays: ``np.func(a)`` returns what ``np.func(np.asarray(a))`` returns.
 
-Views stay views, questions about shape and type convert nothing, large reductions and comparisons stream, gathers read
-what they need, and what NumPy writes to an argument reaches the buffer. Everything else gets a converted array.
+Functions that return views return views of the layout array; functions of shape and dtype convert nothing; large
+reductions and comparisons go block by block; gathers read only what they need; and what NumPy writes to an argument
+reaches the buffer. All other functions get converted arrays.
 """
 
 from __future__ import annotations
@@ -28,14 +29,15 @@ Function = Callable[..., Any]
 def call(function: Function, types: tuple[type, ...], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """The result of one of NumPy's functions.
 
-    Arguments whose types implement it themselves are asked first. If they do not know our arrays, they get ndarrays.
+    Arguments with an ``__array_function__`` of their own are asked first. If they return NotImplemented, they get
+    ndarrays instead of our arrays.
     """
     if not all(issubclass(t, (ArrayBase, np.ndarray)) for t in types):
-        foreign = deferral.with_a_say(_relevant(args, kwargs), "__array_function__")
+        foreign = deferral.with_protocol(_relevant(args, kwargs), "__array_function__")
         answer = deferral.ask(foreign, lambda x: x.__array_function__(function, types, args, kwargs))
         return _converted(function, args, kwargs) if answer is NotImplemented else answer
-    for carried_out in (reductions.stream, wide_sums.of_function):
-        result = carried_out(function, args, kwargs)
+    for implementation in (reductions.stream, wide_sums.of_function):
+        result = implementation(function, args, kwargs)
         if result is not NotImplemented:
             return result
     own = _OWN.get(function)
@@ -50,21 +52,21 @@ def call(function: Function, types: tuple[type, ...], args: tuple[Any, ...], kwa
 
 
 def _converted(function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """The function called with converted arrays; what it writes to one goes back to the buffer."""
+    """Call the function with converted arrays; what it writes to them is written back to the buffers."""
     is_inplace = function in INPLACE_FUNCTIONS
     first, rest, options = _first(function, args, kwargs) if is_inplace else (None, (), {})
     if isinstance(first, ArrayBase) and not first.flags.writeable:
-        return function(first.stand_in(), *rest, **options)  # refused, whatever its values
+        return function(first.stand_in(), *rest, **options)  # NumPy raises, whatever the values
     out = _out(function, args, kwargs)
     if _is_read_only(out):
-        # Refused, whatever the values: nothing need be converted for it.
+        # NumPy raises, whatever the values, so nothing need be converted.
         function(*with_each(args, ArrayBase.stand_in), **with_each(kwargs, ArrayBase.stand_in))
     writes = is_inplace or out is not None
     calls_back = any(map(_is_function, (*args, *kwargs.values())))
     operands = Arguments(
         args,
         kwargs,
-        # What a callback wrote to a copy would be lost, so it gets read-only ones.
+        # What a callback wrote to a copy would be lost, so copies are read-only.
         may_write=lambda x: writes or not calls_back or x.is_strided,
         in_part=out is None and (is_inplace or function is np.nan_to_num),
     )
@@ -75,14 +77,14 @@ def _converted(function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]
         result = function(*given, **named)
     except BaseException:
         operands.mark_dirty()
-        # What was written before an error stays, as in NumPy.
+        # As in NumPy, what was written before the error stays.
         operands.write_back(*filter(is_writeable, (first, out)))
         raise
     operands.mark_dirty(result)
     returned = operands.from_ndarray(result)
     written = [first, *(out if isinstance(out, tuple) else [out])]
     if returned is not result:
-        written.append(returned)  # perhaps an `out` given by position, to a function whose signature is not known
+        written.append(returned)  # it may be a positional `out` of a function without a signature
     if function is np.nan_to_num and False in (*args[1:2], kwargs.get("copy")):
         written.append(_first(function, args, kwargs)[0])
     operands.write_back(*filter(is_writeable, written))
@@ -91,7 +93,7 @@ def _converted(function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]
 
 
 def _out(function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """The array for the result, by name or position; None if there is none."""
+    """The argument `out`, by name or position; None if there is none."""
     if "out" in kwargs:
         return kwargs["out"]
     place = _place_of_out(function) if len(args) > 1 else None
@@ -100,7 +102,7 @@ def _out(function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> A
 
 @cache
 def _place_of_out(function: Function) -> int | None:
-    """The place of the parameter `out`, which is never the first one; None if it is given by name alone."""
+    """The position of the parameter `out`, which is never the first; None if it is keyword-only or missing."""
     by_name = inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.KEYWORD_ONLY
     names = [p.name for p in wide_sums.signature(function).parameters.values() if p.kind not in by_name]
     return names.index("out") if "out" in names else None
@@ -132,7 +134,7 @@ def _first(function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) ->
 
 
 def _rearranging(function: Function) -> Function:
-    """A function that moves, flips, adds or drops axes."""
+    """Implements a function that moves, flips, adds or drops axes."""
 
     def own(x: ArrayBase, *rest: Any, **named: Any) -> Any:
         if not x.ndim and function in (np.flip, np.fliplr, np.flipud):
@@ -144,7 +146,7 @@ def _rearranging(function: Function) -> Function:
 
 
 def _at_least(function: Function) -> Function:
-    """A function that adds axes to each of its arguments."""
+    """Implements a function that adds axes to each of its arguments."""
     one = _rearranging(function)
 
     def own(x: Any, *rest: Any) -> Any:
@@ -154,7 +156,7 @@ def _at_least(function: Function) -> Function:
 
 
 def _method(name: str, **fixed: Any) -> Function:
-    """A function that is also a method of an array."""
+    """Implements a function by the array's method."""
 
     return lambda x, *rest, **named: getattr(x, name)(*rest, **fixed, **named)
 
@@ -166,7 +168,7 @@ def _diag(x: Any, k: int = 0) -> Any:
 def _broadcast_arrays(*arrays: Any, subok: bool = False) -> Any:
     stand_ins = [x.stand_in() if isinstance(x, ArrayBase) else x for x in arrays]
     spread = np.broadcast_arrays(*stand_ins, subok=subok)
-    # NumPy's result is writeable if the array is.
+    # As NumPy's, the result is writeable if the array is.
     found = [
         (x if x.shape == s.shape else x._with_map(x._map.broadcast_to(s.shape))) if isinstance(x, ArrayBase) else s
         for x, s in zip(arrays, spread, strict=True)
@@ -175,10 +177,10 @@ def _broadcast_arrays(*arrays: Any, subok: bool = False) -> Any:
 
 
 def _splitting(function: Function, default: Any) -> Function:
-    """A function that cuts an array into views along an axis."""
+    """Implements a function that splits an array into views along an axis."""
 
     def own(x: Any, indices_or_sections: Any, *by_place: Any, **by_name: Any) -> Any:
-        # Make the same cuts in a stand-in of one axis, in which an address tells the index.
+        # Split a one-dimensional stand-in of one-byte strides; addresses in it give the indices.
         function(x.stand_in(), indices_or_sections, *by_place, **by_name)
         (axis,) = by_place or by_name.values() or [default(x)]
         along = normalize_axis_index(axis, x.ndim)
@@ -196,11 +198,11 @@ def _unstack(x: Any, *, axis: int = 0) -> Any:
     return tuple(_OWN[np.moveaxis](x, axis, 0)) if x.ndim else NotImplemented
 
 
-# --- questions that need no values ------------------------------------------------------------------------------------
+# --- functions that need no values ------------------------------------------------------------------------------------
 
 
 def _asking(function: Function) -> Function:
-    """A function that needs shapes and dtypes alone."""
+    """Implements a function that needs only shapes and dtypes."""
 
     def own(*args: Any, **named: Any) -> Any:
         if any(isinstance(x, (list, tuple)) for x in args):
@@ -217,18 +219,18 @@ def _without_values(x: Any) -> Any:
 
 
 def _alike(function: Function) -> Function:
-    """A function that makes a new array with the shape and dtype of its first argument."""
+    """Implements a function that makes a new array with the shape and dtype of its first argument."""
     return lambda x, *rest, **named: function(_without_values(x), *rest, **named)
 
 
-# --- reading in part --------------------------------------------------------------------------------------------------
+# --- functions that read a part, or block by block --------------------------------------------------------------------
 
 
 def _take(x: Any, indices: Any, axis: Any = None, out: Any = None, mode: str = "raise") -> Any:
     places = np.asarray(indices)
     if out is not None or mode != "raise" or places.dtype.kind not in "iu" or x.flags.c_contiguous or not x.ndim:
         return NotImplemented
-    np.empty((1,) * x.ndim).take(np.empty(0, np.intp), axis)  # refuses what is no axis
+    np.empty((1,) * x.ndim).take(np.empty(0, np.intp), axis)  # raises for an invalid axis
     try:
         if axis is None:
             return x.flat[places] if places.ndim else x.flat[int(places)]
@@ -249,10 +251,10 @@ def _shares_memory(a: Any, b: Any, max_work: Any = -1) -> Any:
 
 
 def _comparing(function: Function) -> Function:
-    """A comparison of whole arrays: large ones go block by block, up to the first difference."""
+    """Implements a comparison of whole arrays: block by block for large ones, up to the first difference."""
 
     def own(*given: Any, **named: Any) -> Any:
-        if len(given) < 2:  # by names, which differ
+        if len(given) < 2:  # passed by name, and the functions' parameter names differ
             return NotImplemented
         a, b, *rest = given
         if not (reductions.streams(a) or reductions.streams(b)) or any(map(np.ndim, (*rest, *named.values()))):
@@ -275,7 +277,7 @@ def _text(function: Function) -> Function:
             return NotImplemented
         values, threshold = corners(x)
         options: Any = np.get_printoptions()
-        # These two are dropped by NumPy where others are set.
+        # NumPy resets these two when other options are set.
         kept = {name: options[name] for name in ("formatter", "override_repr") if name in options}
         with np.printoptions(threshold=threshold, **kept):
             text = function(values)
@@ -285,7 +287,7 @@ def _text(function: Function) -> Function:
 
 
 def _with_shape(text: str, shown: tuple[int, ...], shape: tuple[int, ...]) -> str:
-    """What `np.array_repr` gives for an array, made from what it gives for its corners."""
+    """The text of `np.array_repr` for an array, made from its text for the corners."""
     values, found, rest = text.rpartition(f"shape={shown}")
     if not found:
         return text
@@ -332,7 +334,7 @@ VIEWS: dict[Function, Function] = {
 if hasattr(np, "unstack"):
     VIEWS[np.unstack] = _unstack
 
-#: Functions that need shapes, dtypes and addresses: nothing is read.
+#: Functions of shapes, dtypes and addresses: nothing is read.
 QUESTIONS: dict[Function, Function] = {
     **{
         f: _asking(f)
@@ -366,7 +368,7 @@ IN_PART: dict[Function, Function] = {
 
 _OWN = {**VIEWS, **QUESTIONS, **IN_PART, **JOINING_FUNCTIONS, **INPLACE_FUNCTIONS}
 
-#: Functions that take several arrays in a layout unconverted.
+#: Functions whose implementation takes several layout arrays.
 _OF_SEVERAL = {
     *INPLACE_FUNCTIONS,
     *JOINING_FUNCTIONS,

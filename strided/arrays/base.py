@@ -1,7 +1,7 @@
-"""What a LayoutArray is made of: a buffer, and a map from indices to the elements in it.
+"""The base of LayoutArray: a buffer, and a map from indices to the elements in it.
 
-All views of an array share one `LayoutBuffer`. `ArrayBase` is one view, and the type that other code tests for. Mixins
-give it NumPy's behaviour; `layout_array` puts them together.
+All views of an array share one `LayoutBuffer`. `ArrayBase` is one view, and the type for `isinstance` checks. Mixins
+add NumPy's behaviour; `layout_array` combines them.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class LayoutBuffer:
     buffer : ndarray of uint8
         The flat bytes, padding included.
     spec : BufferSpec
-        What the whole buffer holds.
+        What the whole buffer contains.
     dtype : numpy.dtype
         The type of the values.
     bits : int
@@ -44,9 +44,9 @@ class LayoutBuffer:
     bitorder : str
         "little" or "big".
     excess : int
-        Bytes of the given buffer after the array.
+        Bytes after the array in the buffer that the caller passed.
     file : MappedFile or None
-        The file from which the bytes are mapped.
+        The file whose mapping the buffer is.
     """
 
     buffer: npt.NDArray[np.uint8]
@@ -59,18 +59,18 @@ class LayoutBuffer:
 
     @lazy
     def elements(self) -> Array:
-        """The elements by offset, on the same memory; for packed ones, the value of every bit pattern."""
+        """The elements, indexed by offset, on the same memory; if packed, instead the values by bit pattern."""
         if self.bits < 8:
             return np.arange(1 << self.bits, dtype=np.uint8).view(self.dtype)
         return self.buffer[: self.buffer.size // self.dtype.itemsize * self.dtype.itemsize].view(self.dtype)
 
     @lazy
     def region(self) -> transfer.Region:
-        """The whole array, as conversions take it."""
+        """The whole array as a region, for conversions."""
         return transfer.Region(self.buffer, self.spec.address_map, self.bits, self.bitorder == "little")
 
     def begin_writing(self) -> None:
-        """Look whether the buffer may be written to and the file behind it still holds it, and note that it changes.
+        """Call this before writing: checks that the buffer is writeable and its file intact, and marks the file dirty.
 
         Raises
         ------
@@ -97,7 +97,7 @@ class LayoutBuffer:
         return self.elements[byte >> shift & ((1 << bits) - 1)]
 
     def read_only(self) -> LayoutBuffer:
-        """The same memory, read-only."""
+        """This buffer with a read-only view of the memory."""
         buffer = self.buffer.view()
         buffer.flags.writeable = False
         return replace(self, buffer=buffer)
@@ -106,18 +106,18 @@ class LayoutBuffer:
 class ArrayBase:
     """A view of an array in a layout: a buffer, and the map from indices to offsets.
 
-    `_memory`, `_map` and `_with_map` are for all modules of this package, and for no others.
+    `_memory`, `_map` and `_with_map` are internal to this package.
     """
 
-    # NumPy's random generators look for the flags of any `out` where an ndarray has them, without asking what it is. Of
-    # arrays without the last slots that was other memory, and could end the process. No flag is set in these.
+    # NumPy's random generators read the flags of any `out` at the position that they have in an ndarray's struct,
+    # without checking its type. The unused slots make sure that zeros lie there; other memory could crash the process.
     __slots__ = ("__weakref__", "_map", "_memory", *(f"_no_flags{k}" for k in range(5)))
 
     _memory: LayoutBuffer
     _map: AddressMap
 
     if TYPE_CHECKING:
-        # What mixins and functions need from other mixins.
+        # Members of some mixins that others use.
         real: Any
         imag: Any
         flat: Any
@@ -141,7 +141,7 @@ class ArrayBase:
         def reshape(self, *shape: Any, order: str = "C", copy: bool | None = None) -> Self | Array: ...
 
     def _with_map(self, map_: AddressMap, memory: LayoutBuffer | None = None) -> Self:
-        """A view on the same memory."""
+        """The view with this map, on the same memory by default."""
         other = object.__new__(type(self))
         other._memory = self._memory if memory is None else memory
         other._map = map_
@@ -176,17 +176,17 @@ class ArrayBase:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the values in NumPy, ``size * itemsize``; the buffer's own are ``a.buffer.nbytes``."""
+        """Bytes of the values in NumPy, ``size * itemsize``; for those of the buffer, see ``a.buffer.nbytes``."""
         return self._map.size * self._memory.dtype.itemsize
 
     @property
     def spec(self) -> BufferSpec:
-        """What the whole buffer holds, of which this may be a view."""
+        """What the whole buffer contains; this array may be a view of it."""
         return self._memory.spec
 
     @property
     def xla_shape(self) -> Shape:
-        """The shape of the whole array in the buffer, of which this may be a view.
+        """The shape of the whole array in the buffer; this array may be a view of it.
 
         Raises
         ------
@@ -221,19 +221,19 @@ class ArrayBase:
 
     @property
     def buffer(self) -> npt.NDArray[np.uint8]:
-        """The flat bytes, padding included, on the same memory; they begin behind a prefix of dynamic sizes, `M(n)`."""
+        """The flat bytes, padding included, on the same memory, without a metadata prefix (`M(n)`)."""
         if self._memory.file is not None:
             self._memory.file.mark_dirty()
         return self._memory.buffer
 
     @property
     def excess_bytes(self) -> int:
-        """Bytes of the given buffer after the array."""
+        """Bytes after the array in the buffer that the caller passed."""
         return self._memory.excess
 
     @property
     def bitorder(self) -> str:
-        """Which bits of a byte hold its first packed element: "little" the low ones, "big" the high ones."""
+        """Whether the first packed element of a byte is in its low bits ("little") or in its high bits ("big")."""
         return self._memory.bitorder
 
     @property
@@ -244,19 +244,19 @@ class ArrayBase:
 
     @property
     def address_map(self) -> AddressMap:
-        """Maps an index of this array to an element offset in the buffer."""
+        """The map from an index of this array to an element offset in the buffer."""
         return self._map
 
     @property
     def is_view(self) -> bool:
-        """Whether this differs from the whole array in the buffer: in elements, order, shape or dtype."""
+        """Whether this differs from the whole array in the buffer, in elements, order, shape or dtype."""
         memory = self._memory
         whole = memory.spec.address_map
         return (self._map is not whole and self._map != whole) or memory.dtype != memory.spec.dtype
 
     @property
     def region(self) -> transfer.Region:
-        """Buffer, map and element width, as conversions take them.
+        """Buffer, map and element format, for conversions.
 
         Raises
         ------
@@ -274,7 +274,7 @@ class ArrayBase:
     # Conversion to an ndarray.
 
     def to_numpy(self, out: Array | None = None) -> Array:
-        """The values as an ndarray: a new one, or `out`, which must have the same shape and dtype.
+        """The values as an ndarray, by default a new one; `out` must have the same shape and dtype.
 
         Raises
         ------
@@ -294,12 +294,12 @@ class ArrayBase:
         return dense.buffer
 
     def as_strided(self) -> Array:
-        """An ndarray on the same memory, if the layout is plain strides over whole bytes.
+        """An ndarray on the same memory, if the array has strides and its elements are not packed.
 
         Raises
         ------
         BufferError
-            The layout is not plain strides; `to_numpy` converts.
+            The array has no strides, or is packed; `to_numpy` converts it.
 
         >>> import strided as sd
         >>> a = sd.LayoutArray(np.arange(6, dtype=np.int16), "s16[2,3]{0,1}")
@@ -312,7 +312,7 @@ class ArrayBase:
         return values
 
     def _as_strided(self) -> Array:
-        """`as_strided` for callers that only read and keep no reference."""
+        """`as_strided` without marking the file dirty, for callers that only read and keep no reference."""
         memory = self._memory
         if memory.file is not None:
             memory.file.check()
@@ -327,12 +327,12 @@ class ArrayBase:
         return np.ndarray(map_.shape, dtype, memory.buffer, start, strides)
 
     def _values(self) -> Array:
-        """The values for callers that only read: a view on plain strides, else a copy."""
+        """The values for callers that only read: a view if the array has strides, otherwise a copy."""
         return self._as_strided() if self.is_strided else self.to_numpy()
 
     @property
     def is_strided(self) -> bool:
-        """Whether the layout is plain strides over whole bytes, so that `as_strided` gives an ndarray.
+        """Whether the array has strides and its elements are not packed, so that `as_strided` works.
 
         >>> import strided as sd
         >>> a = sd.LayoutArray(bytes(24), "u8[4,5]{1,0:T(2,2)}")
@@ -341,12 +341,12 @@ class ArrayBase:
         """
         return (self._memory.bits >= 8 and self._map.equal_steps is not None) or self._map.size == 0
 
-    def _what(self) -> str:
-        """The array's name in messages."""
+    def _description(self) -> str:
+        """What messages call the array."""
         return f"{'a view of ' if self.is_view else ''}{self._memory.spec}"
 
     def _why_no_strides(self) -> str:
-        what = self._what()
+        what = self._description()
         if self._memory.bits < 8:
             return f"{what} packs {self._memory.bits}-bit elements, which no strides reach; to_numpy() converts it"
         return f"{what} is not plain strides; to_numpy() converts it"
@@ -354,7 +354,7 @@ class ArrayBase:
     def stand_in(self, *, writeable: bool = False) -> Array:
         """An ndarray of zeros with the same shape and dtype that takes no memory.
 
-        NumPy's functions treat it as they would this array, unless values matter; above all, they refuse the same.
+        It is passed to NumPy's functions to check arguments and to get shapes and dtypes of results without values.
         """
         memory = bytearray(self.itemsize) if writeable else bytes(self.itemsize)
         return np.ndarray(self.shape, self.dtype, memory, 0, (0,) * self.ndim)
@@ -375,16 +375,16 @@ def broadcasts(shape: tuple[int, ...], to: tuple[int, ...]) -> bool:
 
 
 def refuse_unlike(out: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
-    """Raise ValueError for an `out` that is no ndarray of this shape and dtype."""
+    """Raise ValueError unless `out` is an ndarray of this shape and dtype."""
     if not isinstance(out, np.ndarray) or out.shape != shape or out.dtype != dtype:
         found = f"{out.dtype}{list(out.shape)}" if isinstance(out, np.ndarray) else type(out).__name__
         raise ValueError(f"out must be an ndarray {dtype}{list(shape)}, not {found}")
 
 
 def as_converted(values: Array, dtype: Any, copy: bool | None) -> Array:
-    """Converted values as ``__array__`` gives them: of a dtype, if one is asked for.
+    """The result of ``__array__`` for converted values, cast to `dtype` unless it is None.
 
-    They are read-only unless they were cast or a copy is asked for: writes would reach no buffer.
+    It is read-only unless the values were cast or a copy was requested, because writes would not reach the buffer.
     """
     cast = values if dtype is None else values.astype(dtype, copy=False)
     if cast is values and not copy:
@@ -397,8 +397,7 @@ def move(source: transfer.Region, destination: transfer.Region) -> None:
     if transfer.may_overlap(source, destination):
         if source.buffer is destination.buffer and source.map == destination.map:
             return
-        apart = np.empty(source.map.shape, np.dtype(f"V{max(8, source.bits) // 8}"))
-        held = transfer.region_of_ndarray(apart)
-        transfer.copy(source, held)
-        source = held
+        temporary = transfer.region_of_ndarray(np.empty(source.map.shape, np.dtype(f"V{max(8, source.bits) // 8}")))
+        transfer.copy(source, temporary)
+        source = temporary
     transfer.copy(source, destination)

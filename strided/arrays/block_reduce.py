@@ -1,8 +1,8 @@
-"""Reductions of large arrays: block by block, over threads, in memory that is a small part of theirs.
+"""Reductions of large arrays, block by block over threads, with little additional memory.
 
-Every block is reduced by NumPy itself, in sums that are pairwise along its nearest axis. The partial results are then
-combined pairwise, and those of floating point in double precision. The order in which they are combined, and so the
-result, does not depend on the number of threads.
+NumPy reduces each block, with pairwise summation along its fastest axis. The partial results are combined pairwise,
+floating point in double precision. The order of combination does not depend on the number of threads, so neither does
+the result.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from strided.arrays import blocks
 from strided.arrays.base import Array, ArrayBase
 from strided.arrays.blocks import Box
 
-#: A partial result: arrays that are combined element by element, with every reduced axis of size 1.
+#: A partial result: arrays that are combined element by element; reduced axes have size 1.
 Partial: TypeAlias = tuple[Array, ...]
 
-#: Blocks in one task, if they belong to the same place in the result.
+#: Blocks in one task, if they contribute to the same elements of the result.
 _SEGMENT = 8
-#: Elements that are reduced for one of a partial result, at least.
+#: The fewest elements that are reduced to one element of a partial result.
 _ELEMENTS_OF_PARTIAL = 64
 
 
@@ -35,19 +35,19 @@ class Reduction:
     Attributes
     ----------
     start : callable
-        ``start(values, where, box, axes)`` gives the partial result of a block. `where` is True or an array that
-        broadcasts to the values; reduced axes stay, of size 1.
+        ``start(values, where, box, axes)`` returns the partial result of a block. `where` is True or an array that
+        broadcasts to the values; reduced axes are kept with size 1.
     combine : callable
-        ``combine(first, second)`` gives the partial result of two blocks, the one with lower indices first.
+        ``combine(first, second)`` combines two partial results, the one with lower indices first.
     done : callable, optional
-        Whether a partial result is final, whatever the other blocks hold; asked if all axes are reduced.
+        Whether a partial result is final, whatever the other blocks contain; used if all axes are reduced.
     matters : callable, optional
-        ``matters(values)``: whether the result can depend on a block with these values, which come in any order.
+        ``matters(values)``: whether the result can depend on a block with these values, in any order.
     in_order : bool
-        Whether `start` needs the values of a block in the array's axes. Otherwise an axis may be split into several;
-        `axes` names all those to reduce.
+        Whether `start` needs the values of a block with the array's axes. Otherwise an axis may be split into several;
+        `axes` then lists all of them.
     itemsize : int
-        Bytes of an element while it is reduced, if more than in the array: blocks are then smaller.
+        Bytes of an element in the reduction if more than in the array; blocks are then smaller.
     """
 
     start: Callable[[Array, Any, Box, tuple[int, ...]], Partial]
@@ -59,7 +59,7 @@ class Reduction:
 
 
 def reduced(array: ArrayBase, axes: tuple[int, ...], reduction: Reduction, where: Any = True) -> Partial:
-    """The partial result of the whole array, every reduced axis of size 1. The array must have elements.
+    """The partial result of the whole array, which must have elements. Reduced axes have size 1.
 
     `where` is True, or a mask (an ndarray or a LayoutArray) that broadcasts to the array.
     """
@@ -70,7 +70,7 @@ def reduced(array: ArrayBase, axes: tuple[int, ...], reduction: Reduction, where
     decided = False
 
     def one(box: Box) -> Partial | None:
-        """The partial result of a block; None if it does not matter."""
+        """The partial result of a block; None if the result does not depend on it."""
         digits = blocks.digits_of(array, box) if where is True else None
         if reduction.matters is not None and digits is not None and not reduction.matters(digits[0]):
             return None
@@ -96,7 +96,7 @@ def reduced(array: ArrayBase, axes: tuple[int, ...], reduction: Reduction, where
 
     blocks.run_all(reduce, range(len(pieces)))
     if len(axes) == array.ndim:
-        # Blocks left out cannot change the result.
+        # Blocks without a partial result do not change the result.
         return _pairwise((state for state in found if state is not None), reduction.combine)
     return _assembled(array.shape, axes, pieces, found, reduction.combine)
 
@@ -108,7 +108,7 @@ def _assembled(
     found: list[Partial | None],
     combine: Callable[[Partial, Partial], Partial],
 ) -> Partial:
-    """One partial result of the whole array, put together from those of its places."""
+    """The partial result of the whole array, assembled from those of its segments."""
     result: Partial | None = None
     kept_shape = tuple(1 if k in axes else n for k, n in enumerate(shape))
     for kept, group in itertools.groupby(zip(pieces, found, strict=True), key=lambda item: item[0][0]):
@@ -122,13 +122,13 @@ def _assembled(
 
 
 def _segments(array: ArrayBase, axes: tuple[int, ...], itemsize: int) -> Iterator[tuple[Box, list[Box]]]:
-    """Tasks: a place in the result, and blocks that belong there."""
+    """The tasks: a box of the result, and blocks that are reduced to it."""
     elements = max(1, blocks.BLOCK_BYTES // max(itemsize, array.itemsize))
-    # What is reduced stands together in blocks, as far as it may: NumPy takes long for few elements at a time.
+    # Make blocks long along reduced axes: NumPy is slow at reducing few elements at a time.
     cuts = blocks.tile_cuts(array._map, elements, whole_tiles=True, along=axes)
     kept = [[slice(0, 1)] if k in axes else own for k, own in enumerate(cuts)]
     gone = [own if k in axes else [slice(0, 1)] for k, own in enumerate(cuts)]
-    # Partial results of large results are large, too: at most one for so many elements.
+    # If the result is large, partial results are, too: limit their number.
     most = max(1, math.prod(array.shape[k] for k in axes) // _ELEMENTS_OF_PARTIAL)
     count = math.prod(len(own) for own in gone)
     length = max(_SEGMENT, -(-count // most))
@@ -143,7 +143,7 @@ def _segments(array: ArrayBase, axes: tuple[int, ...], itemsize: int) -> Iterato
 
 
 def _pairwise(states: Iterable[Partial], combine: Callable[[Partial, Partial], Partial]) -> Partial:
-    """Partial results combined in pairs, then pairs of pairs: errors grow with the logarithm of their number."""
+    """Partial results combined pairwise, so that rounding errors grow with the logarithm of their number."""
     waiting: list[tuple[int, Partial]] = []
     for state in states:
         level = 0

@@ -1,6 +1,6 @@
-"""Universal functions of large arrays, carried out block by block over threads.
+"""Universal functions of large arrays, block by block over threads.
 
-NumPy computes each block. Called without elements, it gives the types of the results and refuses wrong arguments.
+NumPy computes each block. A call with empty arrays gives the dtypes of the results and raises for wrong arguments.
 """
 
 from __future__ import annotations
@@ -15,25 +15,25 @@ from strided.arrays.base import Array, ArrayBase, broadcasts
 from strided.arrays.blocks import Box
 from strided.arrays.ufunc_call import AFTERWARDS, UfuncCall, errs_with_gaps, is_refused_write
 
-#: The first words of the messages of such errors; of several, NumPy raises the one that stands first here.
+#: How the messages of floating-point errors begin. If there are several, NumPy raises the first in this order.
 _KINDS = "divide", "overflow", "underflow", "invalid"
-#: Orders of the results that blocks can have, as NumPy names them.
+#: The values of ``order=`` that blocks support.
 _ORDERS = ("K", "A", "C")
-#: Python's own numbers: NumPy gives them the type of the arrays beside them.
+#: Python's numeric types, which NumPy converts to the dtype of the other operands.
 _NUMBERS = (bool, int, float, complex)
 
 
 class _Operands(NamedTuple):
-    """What a call takes and writes.
+    """The operands of a call.
 
     Attributes
     ----------
     sources : list
         The inputs as arrays.
     given : list
-        The arrays at ``out=``.
+        The arrays of ``out=``.
     mask : array or None
-        The array at ``where=``.
+        The array of ``where=``.
     """
 
     sources: list[Any]
@@ -42,12 +42,12 @@ class _Operands(NamedTuple):
 
     @property
     def all(self) -> list[Any]:
-        """All these arrays."""
+        """All operands."""
         return [*self.sources, *self.given, *([] if self.mask is None else [self.mask])]
 
 
 def in_blocks(call: UfuncCall) -> Any:
-    """A universal function carried out block by block; NotImplemented if that might give another result."""
+    """Compute a universal function block by block; NotImplemented if the result might differ from NumPy's."""
     if call.method != "__call__" or call.ufunc.signature is not None or not call.ufunc.nout:
         return NotImplemented
     if not any(map(reductions.streams, (*call.inputs, *call.outs))):
@@ -60,16 +60,16 @@ def in_blocks(call: UfuncCall) -> Any:
             out._memory.begin_writing()
     results = _results(call, operands, shape)
     if results is None or any(x.dtype.hasobject for x in (*operands.sources, *results)):
-        return NotImplemented  # Python's functions are called in order, and by this thread
+        return NotImplemented  # for object dtypes, NumPy calls Python functions in order, in this thread
     return _by_blocks(call, operands, results, shape)
 
 
 def _operands_of(call: UfuncCall) -> _Operands | None:
-    """What a call takes and writes; None if blocks might give another result. What NumPy refuses, it refuses here."""
+    """The operands of a call; None if blocks might give another result. Raises what NumPy raises for read-only outs."""
     where = call.kwargs.get("where", True)
     sources = [x if isinstance(x, (ArrayBase, np.ndarray, np.generic)) else np.asarray(x) for x in call.inputs]
     given = [x for x in call.outs if x is not None]
-    if not all(map(_wraps_nothing, (*call.inputs, *given, where))) or call.kwargs.get("order", "K") not in _ORDERS:
+    if not all(map(_does_not_wrap, (*call.inputs, *given, where))) or call.kwargs.get("order", "K") not in _ORDERS:
         return None
     if not all(isinstance(x, np.ndarray | ArrayBase) for x in given) or len({*map(id, given)}) < len(given):
         return None
@@ -77,17 +77,17 @@ def _operands_of(call: UfuncCall) -> _Operands | None:
         _refuse(call)
         return None
     if any(map(overlap.repeats, given)):
-        return None  # an element that is there several times would be written in every block
+        return None  # several blocks would write to the same element
     mask_type = None if isinstance(where, np.ndarray) else np.bool_
     mask = None if where is True else where if isinstance(where, ArrayBase) else np.asarray(where, mask_type)
     operands = _Operands(sources, given, mask)
-    if any(_entangled(out, x) for out in given for x in operands.all if x is not out):
+    if any(_overlap_elsewhere(out, x) for out in given for x in operands.all if x is not out):
         return None
     return operands
 
 
 def _shape_of(call: UfuncCall, operands: _Operands) -> tuple[int, ...] | None:
-    """The shape of the results; None if ``out=`` or ``where=`` does not fit it. What NumPy refuses, it refuses here."""
+    """The shape of the results; None if ``out=`` or ``where=`` does not fit it. Raises if inputs do not broadcast."""
     try:
         shape = np.broadcast_shapes(*(x.shape for x in operands.sources))
     except ValueError:
@@ -100,13 +100,13 @@ def _shape_of(call: UfuncCall, operands: _Operands) -> tuple[int, ...] | None:
 
 
 def _refuse(call: UfuncCall) -> None:
-    """Raise what NumPy raises for operands that it does not take, whatever their values."""
+    """Raise what NumPy raises for these operands, whatever their values."""
     given, options = with_each((call.inputs, call.kwargs), lambda x: x.stand_in(writeable=is_writeable(x)))
     call.of(given, options)
 
 
 def _results(call: UfuncCall, operands: _Operands, shape: tuple[int, ...]) -> tuple[Any, ...] | None:
-    """The arrays that get the results: those at ``out=``, or new ones; None if the function writes to its inputs."""
+    """The arrays for the results: those of ``out=``, or new ones; None if the function writes to its inputs."""
     examples = _examples(call, operands)
     if examples is None:
         return None
@@ -118,14 +118,14 @@ def _results(call: UfuncCall, operands: _Operands, shape: tuple[int, ...]) -> tu
 
 
 def _examples(call: UfuncCall, operands: _Operands) -> tuple[Any, ...] | None:
-    """The results of a call without elements, which have the right types; None if it writes to its inputs."""
+    """The results for empty arrays, for their dtypes; None if the function writes to its inputs."""
     empty = []
     for x, s in zip(call.inputs, operands.sources, strict=True):
         is_number = isinstance(x, _NUMBERS) or (not s.ndim and not isinstance(s, ArrayBase))
         empty.append(x if is_number else np.empty(0, s.dtype))
         if not is_number:
             empty[-1].flags.writeable = False
-    # NumPy refuses some types of masks, and warns of results that are left unset.
+    # Pass the mask, too: NumPy raises for some dtypes of masks, and warns of a mask without ``out=``.
     where = {} if operands.mask is None else {"where": np.empty(0, operands.mask.dtype)}
     out = {"out": tuple(None if x is None else np.empty(0, x.dtype) for x in call.outs)} if call.outs else {}
     try:
@@ -140,8 +140,8 @@ def _examples(call: UfuncCall, operands: _Operands) -> tuple[Any, ...] | None:
 def _new_result(operands: list[Any], shape: tuple[int, ...], dtype: np.dtype[Any], order: Any) -> Array:
     """A new array for results.
 
-    Its axes lie in the order that NumPy chooses for operands of plain strides, given results and a mask among them:
-    each block of it is then as contiguous as theirs. Converted operands are row-major, and so are the results.
+    If all operands are strided (including `out` and mask), its axes have the memory order that NumPy chooses for them.
+    Otherwise it is row-major, as converted operands are.
     """
     if not all(isinstance(x, np.ndarray | np.generic) or x.is_strided for x in operands):
         return np.empty(shape, dtype)
@@ -161,7 +161,7 @@ def _by_blocks(call: UfuncCall, operands: _Operands, results: tuple[Any, ...], s
     largest = max((x for x in (*sources, *results) if isinstance(x, ArrayBase)), key=lambda x: x.size)
     leader = largest._with_map(largest._map.broadcast_to(shape))
     boxes = blocks.tile_boxes(leader._map, max(x.dtype.itemsize for x in (*sources, *results)), whole_tiles=True)
-    # Two threads must never write to one byte.
+    # Two threads must not write to the same byte.
     alone = any(isinstance(x, ArrayBase) and x._memory.bits < 8 for x in results)
     blocked = _BlockedCall(call.ufunc, taken, mask, results, call.options, leader, [])
     blocks.run_all(blocked.compute, boxes, alone=alone)
@@ -171,23 +171,23 @@ def _by_blocks(call: UfuncCall, operands: _Operands, results: tuple[Any, ...], s
 
 
 class _BlockedCall(NamedTuple):
-    """A call of a universal function that is carried out block by block.
+    """A call of a universal function that is computed block by block.
 
     Attributes
     ----------
     ufunc : numpy.ufunc
     operands : list
-        An `_Operand` for each array, and Python's own numbers.
+        An `_Operand` for each array; Python numbers as they are.
     mask : _Operand or None
-        Which elements are computed; None for all.
+        The mask of elements to compute; None for all.
     results : tuple
-        The arrays that get the results.
+        The arrays for the results.
     options : dict
-        Other keywords of the call.
+        Other keyword arguments of the call.
     leader : ArrayBase
-        The array whose tiles the blocks are made of, broadcast to the shape of the results.
+        The array whose tiles determine the blocks, broadcast to the shape of the results.
     errors : list of Exception
-        What NumPy would raise once it has computed all blocks.
+        Floating-point errors, to be raised after all blocks are computed.
     """
 
     ufunc: np.ufunc
@@ -199,7 +199,7 @@ class _BlockedCall(NamedTuple):
     errors: list[Exception]
 
     def compute(self, box: Box) -> None:
-        """Compute one block: in the array's axes, or with an axis for every digit if that is fast in place."""
+        """Compute one block: with the array's axes, or without a copy with an axis for each digit, if that is fast."""
         shape = self._shape_in_place(box)
         values = [x.values(box, shape) if isinstance(x, _Operand) else x for x in self.operands]
         chosen = None if self.mask is None else self.mask.values(box, shape)
@@ -213,14 +213,15 @@ class _BlockedCall(NamedTuple):
             try:
                 self.ufunc(*values, out=tuple(t.array for t in targets), **self.options, **where)
             except AFTERWARDS as error:
-                self.errors.append(error.with_traceback(None))  # which would keep the blocks
+                self.errors.append(error.with_traceback(None))  # the traceback would keep the blocks alive
         for target in targets:
             target.write(chosen)
 
     def _shape_in_place(self, box: Box) -> tuple[int, ...] | None:
-        """The shape with an axis for every digit, if rows are long runs, or any runs are that lie alike in all arrays.
+        """The shape with an axis for each digit if NumPy is fast with it, otherwise None.
 
-        NumPy goes through arrays that lie alike in the order of their memory, whatever the order of their axes.
+        It is fast if the last axis is a long run, or if there is any long run and all arrays have the same strides:
+        NumPy then iterates in memory order.
         """
         digits = blocks.digits_of(self.leader, box)
         if digits is None:
@@ -235,7 +236,7 @@ class _BlockedCall(NamedTuple):
 
 
 def _lies_as(values: Array, x: Any, box: Box) -> bool:
-    """Whether a block of an array has the digits of another one, with the same elements from one to the next."""
+    """Whether a block of an array has the digits and strides (in elements) of `values`."""
     digits = blocks.digits_of(x, box) if isinstance(x, ArrayBase) else None
     if digits is None or digits[0].shape != values.shape:
         return False
@@ -251,11 +252,11 @@ class _Operand:
         self._read = blocks.reader_of(x, shape)
 
     def lies_as(self, values: Array, box: Box) -> bool:
-        """Whether a block lies as `values` do, or is one element for all."""
+        """Whether a block has the digits and strides of `values`, or is a single element."""
         return self._is_single or _lies_as(values, self._view, box)
 
     def values(self, box: Box, shape: tuple[int, ...] | None) -> Array:
-        """The values in a block, in the given shape of its digits."""
+        """The values in a block, with the given shape of its digits unless it is None."""
         digits = None if shape is None or self._view is None else blocks.digits_of(self._view, box)
         if digits is not None and digits[0].shape == shape:
             return digits[0]
@@ -264,9 +265,10 @@ class _Operand:
 
 
 class _Target:
-    """A block of a result: the memory itself, or a copy that is written back; of all its elements if a mask is given.
+    """A block of a result: the memory itself, or a temporary copy that is written back.
 
-    What a mask leaves out NumPy reads nevertheless, where it casts results, and warns of what it finds there.
+    With a mask the copy has the current values: when NumPy casts results, it also casts masked-out elements, and would
+    warn of arbitrary ones.
     """
 
     def __init__(self, result: Any, box: Box, shape: tuple[int, ...] | None, mask: Array | None) -> None:
@@ -288,7 +290,7 @@ class _Target:
         self.array = values if shape is None else values.reshape(shape)
 
     def write(self, chosen: Array | None) -> None:
-        """Write the copy back: all of it, or the elements that a mask chooses, as others may write beside them."""
+        """Write the copy back: all of it, or only the elements of a mask, as other threads may write to the others."""
         if self._part is None:
             return
         values = self.array.reshape(self._part.shape)
@@ -299,15 +301,15 @@ class _Target:
             masks.scatter(self._part, chosen, values)
 
 
-def _wraps_nothing(x: Any) -> bool:
-    """Whether the class of an operand leaves it to NumPy what becomes of the result."""
+def _does_not_wrap(x: Any) -> bool:
+    """Whether the class of an operand does not change the class of results (``__array_wrap__``)."""
     if isinstance(x, np.ndarray):
         return deferral.is_ndarray(x)
     return isinstance(x, ArrayBase | np.generic) or not hasattr(type(x), "__array_wrap__")
 
 
-def _entangled(first: Any, second: Any) -> bool:
-    """Whether writing to one could change the other at another index."""
+def _overlap_elsewhere(first: Any, second: Any) -> bool:
+    """Whether writing to one array may change the other at a different index."""
     if isinstance(first, ArrayBase) and isinstance(second, ArrayBase):
         if first._memory is second._memory and first._map == second._map:
             return False

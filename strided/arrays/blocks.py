@@ -1,9 +1,9 @@
-"""Arrays in blocks: boxes that cover an array and are read or written one at a time.
+"""Blocks: boxes that cover an array and are read or written one at a time.
 
-Code that must see every element of an array, which may be larger than memory, goes through it in blocks. The shape of a
-block depends on its use: whole tiles that lie together in the buffer (`tile_block`), one run in an order of
-dimensions (`run_block`), long runs in two layouts (`common_block`). `boxes` lists the blocks, `tile_boxes` and
-`run_boxes` those of the first two shapes.
+Code that processes all elements of an array, which may be larger than memory, does so in blocks. The shape of a block
+depends on its use: whole tiles that are contiguous in the buffer (`tile_block`), one run in an order of dimensions
+(`run_block`), or long runs in two layouts (`common_block`). `boxes` lists blocks; `tile_boxes` and `run_boxes` list
+those of the first two kinds.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from strided.runtime.cache import BoundedCache
 from strided.runtime.threads import run, threads_in_python
 from strided.transfer import copy as transfer
 
-#: Bytes of values in a block: they stay in a core's own cache between being converted and being used.
+#: Bytes of values in a block: they stay in a core's private cache between conversion and use.
 BLOCK_BYTES = 1 << 21
 
-#: Elements of the shortest run that NumPy reads fast in place.
+#: The shortest run, in elements, that NumPy reads fast in place.
 _RUN = 16
-#: Entries of an axis that a block has, if it is to be long there.
-_SOME = 16
-#: Maps of blocks that a reader keeps: a regular array has few, any other may have one for every block.
+#: The length of a block along the axes `along`, if there is room.
+_ALONG = 16
+#: Maps of blocks that a reader caches: a regular array has few different ones, an irregular one may have many.
 _MOST_MAPS = 256
 
 #: A block: start and stop along every axis.
@@ -40,7 +40,7 @@ Box: TypeAlias = tuple[slice, ...]
 
 
 def boxes(cuts: Sequence[Sequence[slice]], order: Sequence[int] | None = None) -> Iterator[Box]:
-    """All blocks that the cuts along the axes make.
+    """All blocks, given the ranges into which each axis is cut.
 
     The last axis varies fastest, or the last one in `order`, which lists all axes.
 
@@ -54,7 +54,7 @@ def boxes(cuts: Sequence[Sequence[slice]], order: Sequence[int] | None = None) -
 
 
 def even_cuts(shape: Sequence[int], block: Sequence[int]) -> list[list[slice]]:
-    """The ranges of blocks of a shape along each axis; the last one may be shorter."""
+    """The ranges of equal blocks along each axis; the last one may be shorter."""
     return [
         [slice(start, min(start + size, n)) for start in range(0, n, size)] or [slice(0, 0)]
         for n, size in zip(shape, block, strict=True)
@@ -62,7 +62,7 @@ def even_cuts(shape: Sequence[int], block: Sequence[int]) -> list[list[slice]]:
 
 
 def are_runs(cuts: Sequence[Sequence[slice]]) -> bool:
-    """Whether the blocks that the cuts along the axes make are runs in row-major order.
+    """Whether the blocks of these cuts are contiguous runs in row-major order.
 
     >>> are_runs(even_cuts((2, 5), (1, 3))), are_runs(even_cuts((4, 6), (2, 3)))
     (True, False)
@@ -72,7 +72,7 @@ def are_runs(cuts: Sequence[Sequence[slice]]) -> bool:
 
 
 def tile_edges_of(map_: AddressMap) -> tuple[tuple[int, int], ...]:
-    """The size of a tile along each axis, in entries of the axis, and where the first tile edge is.
+    """The size of a tile along each axis, in indices of the axis, and the index of the first tile edge.
 
     >>> import strided as sd
     >>> a = sd.LayoutArray(bytes(18432), "bf16[17,300]{1,0:T(8,128)(2,1)}")
@@ -95,9 +95,9 @@ def _tile(terms: tuple[Term, ...]) -> tuple[int, int]:
 
 
 def tile_block(map_: AddressMap, elements: int, along: Sequence[int] = ()) -> tuple[int, ...]:
-    """The shape of blocks of about this many elements: whole tiles that lie together in the buffer.
+    """The shape of blocks of about this many elements: whole tiles that are contiguous in the buffer.
 
-    `along` has axes of which a block has some entries, though what belongs to these lies far apart.
+    Along the axes `along`, a block has several indices even if they lie far apart in the buffer.
 
     >>> import strided as sd
     >>> tile_block(sd.parse("f32[4096,4096]{1,0:T(8,128)}").address_map, 1 << 18)
@@ -107,7 +107,7 @@ def tile_block(map_: AddressMap, elements: int, along: Sequence[int] = ()) -> tu
     """
     shape = [min(n, size) for n, (size, _) in zip(map_.shape, tile_edges_of(map_), strict=True)]
     for axis in along:
-        room = min(_SOME, elements // max(1, math.prod(shape)))
+        room = min(_ALONG, elements // max(1, math.prod(shape)))
         shape[axis] = min(map_.shape[axis], shape[axis] * max(1, room // max(1, shape[axis])))
     for axis in sorted(range(map_.ndim), key=lambda k: _outer_stride(map_.axes[k])):
         room = elements // max(1, math.prod(shape))
@@ -116,17 +116,17 @@ def tile_block(map_: AddressMap, elements: int, along: Sequence[int] = ()) -> tu
 
 
 def _outer_stride(terms: tuple[Term, ...]) -> int:
-    """Elements from one tile to the next."""
+    """Elements from one tile to the next along an axis."""
     return max((abs(t.step * d.stride) for t in terms for d in t.digits[-1:]), default=0)
 
 
 def tile_cuts(
     map_: AddressMap, elements: int, *, whole_tiles: bool = False, along: Sequence[int] = ()
 ) -> list[list[slice]]:
-    """The ranges of blocks of about this many elements along each axis; they begin on tile edges if there are any.
+    """The ranges along each axis of blocks of about this many elements; they begin at tile edges if there are any.
 
-    `along` is as in `tile_block`. With `whole_tiles`, a last block that would end inside a tile is cut in two: whole
-    tiles, and the rest.
+    `along` is that of `tile_block`. With `whole_tiles`, a last block that ends inside a tile is cut in two: whole tiles
+    and the remainder.
     """
     found = []
     for n, step, (size, first) in zip(map_.shape, tile_block(map_, elements, along), tile_edges_of(map_), strict=True):
@@ -139,7 +139,7 @@ def tile_cuts(
 
 
 def tile_boxes(map_: AddressMap, itemsize: int, *, whole_tiles: bool = False) -> Iterator[Box]:
-    """Blocks of about `BLOCK_BYTES`, of elements of `itemsize` bytes; otherwise as `tile_cuts`."""
+    """The blocks of `tile_cuts` of about `BLOCK_BYTES`, for elements of `itemsize` bytes."""
     return boxes(tile_cuts(map_, max(1, BLOCK_BYTES // itemsize), whole_tiles=whole_tiles))
 
 
@@ -153,10 +153,10 @@ def part(array: ArrayBase, box: Box) -> Any:
 
 
 def digits_of(array: ArrayBase, box: Box) -> tuple[Array, tuple[int, ...]] | None:
-    """A block as an ndarray on the array's own memory, with an axis for every digit, and each axis's number of digits.
+    """A block as an ndarray on the same memory with an axis for each digit, and the number of digits of each axis.
 
-    Within whole tiles a layout is plain strides, once the coordinate along an axis is split into digits. The digits of
-    an axis stand together, major first. Returns None if a digit is not filled, or elements are packed.
+    Within whole tiles, each digit of a coordinate has a stride. The digits of an axis are adjacent, major first. None
+    if the block does not fill a digit, or elements are packed.
 
     >>> import strided as sd
     >>> a = sd.LayoutArray.from_numpy(np.arange(16).reshape(4, 4), "{1,0:T(2,2)}")
@@ -191,13 +191,13 @@ def digits_of(array: ArrayBase, box: Box) -> tuple[Array, tuple[int, ...]] | Non
 
 
 def long_runs(values: Array) -> list[int]:
-    """The axes along which elements are contiguous in memory, in runs long enough for NumPy to be fast."""
+    """The axes along which elements are contiguous and long enough for NumPy to be fast."""
     runs = zip(values.shape, values.strides, strict=True)
     return [k for k, (n, stride) in enumerate(runs) if n >= _RUN and stride == values.itemsize]
 
 
 def in_memory_order(values: Array) -> Array:
-    """The elements in one axis, in the order in which they lie in memory: of a tile, without a copy.
+    """The elements raveled in memory order, without a copy if they are contiguous.
 
     >>> in_memory_order(np.arange(6).reshape(2, 3).T).tolist()
     [0, 1, 2, 3, 4, 5]
@@ -206,7 +206,7 @@ def in_memory_order(values: Array) -> Array:
 
 
 def memory_order(strides: Sequence[int]) -> list[int]:
-    """The axes in the order in which they lie in memory, major first.
+    """The axes in memory order, major first.
 
     >>> memory_order((4, -24, 8))
     [1, 2, 0]
@@ -215,10 +215,10 @@ def memory_order(strides: Sequence[int]) -> list[int]:
 
 
 class Reader:
-    """Blocks of an array as ndarrays, for several threads at once.
+    """Reads blocks of an array as ndarrays; several threads may use it at once.
 
-    An array of plain strides is not copied, unless blocks are to be `row_major`. For any other, each thread converts
-    one block at a time into its own memory, which its next call overwrites.
+    A strided array is not copied, unless `row_major` is true. For other arrays, each thread converts a block into its
+    own memory, which the thread's next call overwrites.
     """
 
     def __init__(self, array: ArrayBase, *, row_major: bool = False) -> None:
@@ -227,13 +227,13 @@ class Reader:
         if self._whole is not None:
             self._whole.flags.writeable = False
         self._own = threading.local()
-        #: One object for equal maps of blocks: plans are remembered by it.
+        #: One object for equal maps, because plans are cached by the identity of maps.
         self._maps = BoundedCache[AddressMap, AddressMap](_MOST_MAPS)
 
     def __call__(self, box: Box) -> Array:
-        """The values in a block, read-only where they are the array's own memory."""
+        """The values in a block, read-only if they are the array's own memory."""
         if self._whole is not None:
-            key: Any = (*box, ...)  # an array of no axes, too: a scalar of a truth value other than 0 and 1 has byte 1
+            key: Any = (*box, ...)  # a 0-d array, not a scalar, which would change booleans with bytes other than 0, 1
             found: Array = self._whole[key]
             return found
         array = self._array
@@ -243,26 +243,26 @@ class Reader:
         if scratch is None or scratch.size < nbytes:
             scratch = self._own.scratch = transfer.empty_aligned(nbytes)
         values: Array = scratch[:nbytes].view(array.dtype).reshape(shape)
-        region = near(part(array, box).region)
+        region = rebased(part(array, box).region)
         region = region._replace(map=self._maps.get(region.map) or self._maps.keep(region.map, region.map))
         transfer.copy(region, transfer.region_of_ndarray(values))
         return values
 
 
 def reader_of(x: Any, shape: tuple[int, ...]) -> Callable[[Box], Any]:
-    """A function that gives the values in a block of something that broadcasts to a shape; a scalar stays one."""
+    """A function that returns the values in a block of `x` broadcast to a shape; scalars are returned as they are."""
     if isinstance(x, ArrayBase):
         return Reader(x._with_map(x._map.broadcast_to(shape)))
     if not np.ndim(x):
         return lambda box: x
-    # What has the shape stays as it is: NumPy compares operands and results by their strides.
+    # Do not broadcast to the same shape: that may change strides, by which NumPy compares operands and results.
     values = np.asarray(x)
     spread = values if values.shape == shape else np.broadcast_to(values, shape)
     return lambda box: spread[box]
 
 
-def near(region: transfer.Region) -> transfer.Region:
-    """The same elements, with offsets counted from near the first one: equal blocks then share one plan."""
+def rebased(region: transfer.Region) -> transfer.Region:
+    """The same elements with offsets relative to about the first one, so that equal blocks share a plan."""
     map_ = region.map
     if map_.irregular:
         return region
@@ -279,7 +279,7 @@ def near(region: transfer.Region) -> transfer.Region:
     lowest = base + sum(min(0, _least(t)) for terms in axes for t in terms)
     skipped = max(0, lowest) * unit // 8
     base -= skipped * 8 // unit
-    # The bound must not depend on where the block lies, or no two blocks would be equal.
+    # The bound must not depend on the position of the block, or maps of equal blocks would differ.
     bound = 1 + base + sum(max(0, (d.size - 1) * d.stride) for terms in axes for t in terms for d in t.digits)
     bound = min(bound, map_.upper_bound - skipped * 8 // unit)
     moved_map = AddressMap.unchecked(map_.shape, base, tuple(axes), (), bound)
@@ -289,12 +289,12 @@ def near(region: transfer.Region) -> transfer.Region:
 
 
 def _least(term: Term) -> int:
-    """The least that a term adds: negative only if a stride is."""
+    """A lower bound of what a term adds: negative only if a stride is."""
     return sum((d.size - 1) * d.stride for d in term.digits if d.stride < 0)
 
 
 def run_all(work: Callable[[Any], object], pieces: Iterable[Any], *, alone: bool = False) -> None:
-    """Call ``work(piece)`` for every piece, on threads with the caller's np.errstate, or on this one `alone`."""
+    """Call ``work(piece)`` for every piece, in threads with the caller's context (np.errstate); `alone`: in one."""
     calls = [(contextvars.copy_context(), piece) for piece in pieces]
     run(lambda context, piece: context.run(work, piece), calls, threads=1 if alone else threads_in_python())
 
@@ -302,7 +302,7 @@ def run_all(work: Callable[[Any], object], pieces: Iterable[Any], *, alone: bool
 def run_block(shape: Sequence[int], limit: int, order: Sequence[int] | None = None) -> tuple[int, ...]:
     """The shape of blocks of at most about `limit` elements that are runs in an order of dimensions, major first.
 
-    The order is row-major by default. Cuts fall on multiples of common tile sizes if blocks are long enough.
+    The order is row-major by default. Long blocks are cut at multiples of common tile sizes.
 
     >>> run_block((6, 5, 40), 90)
     (1, 2, 40)
@@ -318,7 +318,7 @@ def run_block(shape: Sequence[int], limit: int, order: Sequence[int] | None = No
 
 
 def run_boxes(shape: Sequence[int], limit: int, order: Sequence[int] | None = None) -> Iterator[Box]:
-    """All blocks of the shape that `run_block` gives, in the same order of dimensions.
+    """All blocks of the shape of `run_block`, in the same order of dimensions.
 
     >>> [tuple((s.start, s.stop) for s in box) for box in run_boxes((2, 3), 4)]
     [((0, 1), (0, 3)), ((1, 2), (0, 3))]
@@ -340,7 +340,7 @@ def common_block(first: Shape, second: Shape, limit: int) -> tuple[int, ...]:
     block = [1] * len(shape)
 
     def grows(d: int, to: int) -> bool:
-        """Let a side grow to a size, unless that is past the limit; whether it grew."""
+        """Enlarge the block along a dimension, unless that exceeds the limit. Returns whether it did."""
         if math.prod(block) // block[d] * to > limit:
             return False
         block[d] = to
@@ -359,7 +359,7 @@ def common_block(first: Shape, second: Shape, limit: int) -> tuple[int, ...]:
 
 
 def _run(minor_to_major: Sequence[int], block: Sequence[int], shape: Sequence[int]) -> list[tuple[int, int]]:
-    """How long the runs of a block are, in elements, and the dimension along which they could be longer, if any."""
+    """The length of a block's runs in elements, and the dimension along which they could grow; [] if there is none."""
     length = 1
     for d in minor_to_major:
         length *= block[d]

@@ -1,4 +1,4 @@
-"""What an array must know about the buffer that it wraps: a small protocol, which XLA's `Shape` implements."""
+"""The protocol of what an array must know about the buffer that it wraps. XLA's `Shape` implements it."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from strided.layout import Shape
 from strided.layout.element_types import element_type
 from strided.layout.parser import array_shape
 
-#: Bits of elements in whole bytes that conversions move.
+#: Widths of elements in bits that conversions support, packed ones aside.
 _WIDTHS = (8, 16, 32, 64, 128)
 
 
 @runtime_checkable
 class BufferSpec(Protocol):
-    """The elements of a buffer: how many, of which type, and where each of them lies.
+    """The elements of a buffer: how many there are, of which type, and where they lie.
 
-    A spec is a value: hashable, picklable, and equal to specs that say the same. ``str(spec)`` is its name in messages
-    and reprs.
+    A spec is a value: hashable, picklable, and equal to specs with the same content. ``str(spec)`` is its name in
+    messages and reprs.
     """
 
     def __hash__(self) -> int: ...
@@ -32,31 +32,31 @@ class BufferSpec(Protocol):
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """Type of the values in NumPy."""
+        """NumPy type of the values."""
 
     @property
     def element_bits(self) -> int:
-        """Bits of one element in the buffer: those of a dtype of 1 to 16 bytes, or 1, 2 or 4 for one of one byte."""
+        """Bits of one element in the buffer: those of the dtype (1 to 16 bytes), or 1, 2 or 4 if its size is 1 byte."""
 
     @property
     def slots(self) -> int:
-        """Elements that the buffer has room for, padding included."""
+        """Number of slots of the buffer, padding included."""
 
     @property
     def buffer_byte_size(self) -> int:
-        """Bytes of the buffer. Those that the slots do not take come before them."""
+        """Bytes of the buffer. Bytes that are not slots come before the slots."""
 
     @property
     def address_map(self) -> AddressMap:
-        """Maps an index to a slot; every access must return the same object."""
+        """The map from index to slot; every access must return the same object."""
 
     @property
     def padding_maps(self) -> tuple[AddressMap, ...] | None:
-        """Maps onto the slots that hold no element, each slot once. None if unknown: all slots are then filled."""
+        """Maps onto the slots that hold no element, each slot once. None if unknown; fills then set all slots."""
 
     @property
     def padding_value(self) -> Any:
-        """What new buffers hold in their padding: a number, or a `PaddingValue`."""
+        """What the padding of new buffers contains: a number, or a `PaddingValue`."""
 
 
 def prefix_bytes(spec: BufferSpec) -> int:
@@ -72,11 +72,11 @@ def spec_of(given: Any) -> BufferSpec:
     NotationError
         The text is not a shape.
     UnsupportedError
-        The shape is not that of one array, or its elements have a width that cannot be read.
+        The shape is not that of one array, or its elements have an unsupported width.
     TypeError
-        Neither text, nor a shape, nor a spec.
+        `given` is neither text, nor a shape, nor a spec.
     """
-    # Text and shapes are recognised first: testing for the protocol takes long, and would compute addresses.
+    # Check for text and shapes first: the isinstance check of the protocol is slow, and would compute addresses.
     if isinstance(given, (str, Shape)) or not isinstance(given, BufferSpec):
         return _readable(array_shape(given))
     bits, dtype = given.element_bits, given.dtype
@@ -86,7 +86,7 @@ def spec_of(given: Any) -> BufferSpec:
 
 
 def _readable(shape: Shape) -> Shape:
-    """The shape, if ``E(n)`` is the width of its type in memory or a packing of it; UnsupportedError if not."""
+    """The shape; UnsupportedError unless ``E(n)`` is the width of its type, unpacked or packed."""
     kind, bits = element_type(shape.element_type), shape.element_bits
     if bits != kind.storage_bits and not (bits == kind.bits and bits in (1, 2, 4)):
         packed = f" or packed, E({kind.bits})" if kind.bits in (1, 2, 4) else ""

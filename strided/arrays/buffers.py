@@ -1,4 +1,4 @@
-"""Buffers as flat bytes, and whether their size fits a layout."""
+"""Buffers as flat bytes, and checks of their size."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from strided.runtime.aliases import Bytes
 from strided.runtime.argument_checks import holds_references, whole
 
 _BYTE = np.dtype(np.uint8)
-#: Sizes that allocators and file systems round buffers up to, in bytes.
+#: Units to which allocators and file systems round up sizes, in bytes.
 GRANULES = (512, 1024, 4096)
 
 
@@ -29,9 +29,9 @@ def flat_bytes(buffer: Any) -> Bytes:
     Raises
     ------
     TypeError
-        The object is no buffer.
+        The object is not a buffer.
     UnsupportedError
-        The elements do not lie one after another.
+        The buffer is not contiguous.
 
     >>> flat_bytes(np.array([1, 2], np.int16)).tolist()
     [1, 0, 2, 0]
@@ -66,18 +66,20 @@ def flat_bytes(buffer: Any) -> Bytes:
 def extent(
     size: int, spec: BufferSpec, offset: SupportsIndex, allow_excess: bool, head: bytes, name: str = ""
 ) -> tuple[int, int]:
-    """Start and stop of an array's bytes in a buffer of `size` bytes that begins with `head`; `name` is its file's.
+    """Start and stop of an array's bytes in a buffer of `size` bytes that begins with `head`.
+
+    `name` is the name of its file, if any.
 
     Raises
     ------
     BufferSizeError
         There are too few bytes; or, unless `allow_excess` or an offset is given, more than rounding up to a granule
-        explains, or a size other than the array's and the head of another format.
+        explains; or the size differs from the array's and the buffer begins as another format does.
     UnsupportedError
         A split layout.
     """
     offset = whole(offset, "offset")
-    spec.address_map  # noqa: B018  # a split layout has none: what addresses reach says nothing of its buffer
+    spec.address_map  # noqa: B018  # raises for a split layout
     where = f"{visible(name)}: " if name else ""
     prefix, needed, have = prefix_bytes(spec), spec.buffer_byte_size, size - offset
     if not 0 <= offset <= size:
@@ -100,15 +102,15 @@ def extent(
 
 
 def _is_explained(spec: BufferSpec, have: int, needed: int, prefix: int) -> bool:
-    """Whether an allocator's rounding explains that a buffer is too long."""
+    """Whether the excess bytes are explained by an allocator's rounding."""
     if any(have <= -(-needed // granule) * granule for granule in GRANULES):
         return True
-    # The CPU runtime reports packed elements with one byte each, and allocates as much.
+    # The CPU runtime allocates one byte for each packed element.
     return spec.element_bits < 8 and have == prefix + spec.slots
 
 
 def _too_short(message: str, spec: BufferSpec, have: int, needed: int, prefix: int) -> BufferSizeError:
-    """The error for a buffer that is too short: `message`, and what may explain the size that it has."""
+    """The error for a buffer that is too short: `message`, and a possible explanation of the size."""
     packed = None
     if isinstance(spec, Shape) and needed - prefix > spec.byte_size:
         message += (
@@ -125,7 +127,7 @@ def _too_short(message: str, spec: BufferSpec, have: int, needed: int, prefix: i
 
 
 def _packed_bits(spec: BufferSpec, have: int) -> int | None:
-    """The bits of an element for `have` to be the size of the same shape with packed elements, if it ever is."""
+    """The bits of packed elements with which the shape would have `have` bytes; None if there are none."""
     if not isinstance(spec, Shape) or spec.layout is None:
         return None
     kind = element_type(spec.element_type)

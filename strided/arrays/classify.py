@@ -1,8 +1,8 @@
-"""What a key selects of an array whose elements a map locates: an element, a view, or elements one by one.
+"""What a key selects of a view with an address map: an element, a view, or elements by index arrays.
 
-Most keys mean an element or a view, and are read in one pass (`element_at`, `view_at`). `classify` tells all kinds
-apart: `Element`, `View`, `Copy`, `Points`, `Mask` and `Outer`. To do so, it takes the key's normal form (`keys`), of
-which basic ones move the map (`view`).
+Most keys select an element or a view; fast paths handle these in one pass (`element_at`, `view_at`). `classify`
+handles all keys, by way of their normal form (`keys`), and returns an `Element`, `View`, `Copy`, `Points`, `Mask` or
+`Outer`.
 """
 
 from __future__ import annotations
@@ -16,31 +16,31 @@ from strided.addressing.address_map import MAX_NDIM, AddressMap
 from strided.addressing.digits import Term
 from strided.arrays.keys import IndexRange, Selection, index_arrays, is_mask_of, normalise, range_of_slice
 
-#: What a key selects. An element is its offset; a view is its map.
+#: An element is represented by its offset, a view by its map.
 Element: TypeAlias = int
 View: TypeAlias = AddressMap
 
 
 class Copy(NamedTuple):
-    """A view of which NumPy gives a copy."""
+    """A basic selection of which NumPy returns a copy, not a view."""
 
     map: AddressMap
 
 
 class Points(NamedTuple):
-    """An index array of the same shape for every axis, not checked; `indexed` checks them."""
+    """One index array for each axis, all of the same shape. They are not checked; `indexed` checks them."""
 
     arrays: tuple[npt.NDArray[Any], ...]
 
 
 class Mask(NamedTuple):
-    """A mask of the whole array; `indexed` finds its indices."""
+    """A boolean mask of the whole array; `indexed` turns it into index arrays."""
 
     mask: npt.NDArray[np.bool_]
 
 
 class Outer(NamedTuple):
-    """Arrays of indices, one for every axis, that are in bounds and broadcast to a shape; whether a mask made them."""
+    """One index array for each axis, in bounds, that broadcast to `shape`; `is_mask` if they come from a mask."""
 
     shape: tuple[int, ...]
     arrays: list[Any]
@@ -53,7 +53,7 @@ def classify(source: AddressMap, key: Any) -> Element | View | Copy | Points | M
     Raises
     ------
     IndexError, TypeError, ValueError
-        As NumPy does; `Points` and `Mask` are checked by `indexed`.
+        As in NumPy; `indexed` checks `Points` and `Mask`.
     """
     entries, shape = key if type(key) is tuple else (key,), source.shape
     if len(entries) == 1 and type(entries[0]) is np.ndarray and is_mask_of(entries[0], shape):
@@ -68,12 +68,12 @@ def _is_index_array(x: Any) -> bool:
 
 
 def indexed(source: AddressMap, key: Any) -> Element | View | Copy | Outer:
-    """What a key selects, checked: masks and points become index arrays.
+    """What a key selects, checked; masks and points become `Outer` index arrays.
 
     Raises
     ------
     IndexError, TypeError, ValueError
-        As NumPy does.
+        As in NumPy.
     """
     selection = normalise(key, source.shape)
     if selection.is_element:
@@ -94,7 +94,7 @@ def element_at(source: AddressMap, key: tuple[Any, ...]) -> int | None:
     offset, axes = source.slopes
     for i, (n, slope, carries) in zip(key, axes, strict=True):
         if type(i) is not int:
-            if not isinstance(i, np.integer) or i.dtype.kind == "m":  # to NumPy, times are integers, too
+            if not isinstance(i, np.integer) or i.dtype.kind == "m":  # timedelta64 is a subclass of np.integer
                 return None
             i = int(i)
         if i < 0:
@@ -110,7 +110,7 @@ def element_at(source: AddressMap, key: tuple[Any, ...]) -> int | None:
 def view_at(source: AddressMap, key: tuple[Any, ...]) -> AddressMap | None:
     """The map of the view that a key of integers, slices, ``None`` and one ``...`` selects; None for any other key.
 
-    What `normalise` and `view` would find, in one pass: most keys are of this kind.
+    A fast path: the result of `normalise` and `view` in one pass.
     """
     if source.irregular:
         return None
@@ -156,12 +156,12 @@ def view_at(source: AddressMap, key: tuple[Any, ...]) -> AddressMap | None:
         return None
     whole_shape, whole_axes = (*shape, *sizes[axis:]), (*axes, *own[axis:])
     if whole_shape == sizes and base == source.base and whole_axes == own:
-        return source  # what is known of it serves ``a[:]``, too
+        return source  # the same object, so that ``a[:]`` uses its cached properties
     return AddressMap.unchecked(whole_shape, base, whole_axes, (), source.upper_bound)
 
 
 def view(source: AddressMap, selection: Selection) -> AddressMap:
-    """The map of the view that a basic selection is."""
+    """The map of the view that a basic selection selects."""
     result, axis = source, 0
     for item in selection.items:
         if item is None:

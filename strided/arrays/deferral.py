@@ -1,7 +1,7 @@
-"""Which side carries out an operation with an object of another library.
+"""Dispatch of operations with objects of other libraries.
 
-`precedes` and `opts_out` decide for operators, as an ndarray does; `ask` turns to objects that implement NumPy's
-functions themselves.
+`precedes` and `opts_out` decide about operators, by an ndarray's rules; `ask` calls objects that implement NumPy's
+protocols themselves.
 """
 
 from __future__ import annotations
@@ -24,34 +24,34 @@ _MISSING = object()
 
 
 def _special(x: Any, name: str) -> Any:
-    """A special attribute, looked up in the class as NumPy does."""
+    """A special attribute, looked up on the class as NumPy does."""
     return getattr(type(x), name, _MISSING)
 
 
 def is_plain(x: Any) -> bool:
-    """Whether something is an array or a scalar to NumPy, and so takes no part in dispatch."""
+    """Whether an object is a plain array or scalar, which takes no part in dispatch."""
     return type(x) is np.ndarray or isinstance(x, (ArrayBase, np.generic)) or type(x).__module__ == "builtins"
 
 
 def is_ndarray(x: Any) -> bool:
-    """Whether something is an ndarray, and of no class that decides about the class of results."""
+    """Whether an object is an ndarray and not of a subclass that decides about the class of results."""
     return type(x) in (np.ndarray, np.memmap)
 
 
 def opts_out(x: Any) -> bool:
-    """Whether the class of something refuses universal functions: ``__array_ufunc__ = None``."""
+    """Whether an object's class opts out of universal functions: ``__array_ufunc__ = None``."""
     return _special(x, "__array_ufunc__") is None
 
 
 def wants_ndarray(x: Any) -> bool:
-    """Whether something may know only ndarrays: a subclass of ndarray, or a class without ``__array_ufunc__``."""
+    """Whether an object may support only ndarrays: a subclass of ndarray, or a class without ``__array_ufunc__``."""
     return not is_plain(x) and (isinstance(x, np.ndarray) or _special(x, "__array_ufunc__") in (_MISSING, None))
 
 
 def precedes(x: Any) -> bool:
-    """Whether an ndarray on the left would defer to something because of its ``__array_priority__``.
+    """Whether an ndarray on the left would defer to an object because of its ``__array_priority__``.
 
-    The priority counts only without ``__array_ufunc__``, and must be higher than that of an ndarray.
+    The priority counts only if there is no ``__array_ufunc__``, and must be higher than that of an ndarray.
     """
     if is_plain(x) or _special(x, "__array_ufunc__") is not _MISSING:
         return False
@@ -61,8 +61,8 @@ def precedes(x: Any) -> bool:
         return False
 
 
-def with_a_say(values: Iterable[Any], protocol: str) -> list[Any]:
-    """The operands with their own ``__array_ufunc__`` or ``__array_function__``."""
+def with_protocol(values: Iterable[Any], protocol: str) -> list[Any]:
+    """The operands with an ``__array_ufunc__`` or ``__array_function__`` of their own."""
     usual = getattr(np.ndarray, protocol)
     found = []
     for x in values:
@@ -73,7 +73,7 @@ def with_a_say(values: Iterable[Any], protocol: str) -> list[Any]:
 
 
 def ask(others: Iterable[Any], question: Callable[[Any], Any]) -> Any:
-    """The first answer of the others, which get our arrays unconverted; NotImplemented if none knows them."""
+    """The first result of the others that is not NotImplemented, or NotImplemented. They get our arrays unconverted."""
     partners.introduce()
     for x in others:
         if type(x).__module__.split(".")[0] in _NDARRAYS_ONLY:

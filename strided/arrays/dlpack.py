@@ -1,7 +1,7 @@
-"""DLPack capsules of ndarrays, including types that NumPy itself cannot name.
+"""DLPack capsules of ndarrays, including dtypes that NumPy cannot export.
 
-NumPy makes the capsule, as unsigned integers if the type is one of ml_dtypes; the type is then corrected in DLPack's
-own structure, whose layout is fixed, and copies are marked there.
+NumPy makes the capsule, with unsigned integers for dtypes of ml_dtypes. Then the dtype is corrected, and the flag for
+copies is set, in DLPack's structure, whose layout is fixed.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 
 from strided.arrays.base import Array
 
-#: DLPack's codes of the types that NumPy lacks.
+#: DLPack's type codes of dtypes that NumPy lacks.
 _CODES = {
     "bfloat16": 4,
     "float8_e3m4": 7,
@@ -25,22 +25,22 @@ _CODES = {
     "float8_e5m2fnuz": 13,
     "float8_e8m0fnu": 14,
 }
-#: `numpy.dtype.isbuiltin` of types that a library has registered, such as ml_dtypes.
-_OF_OTHERS = 2
+#: `numpy.dtype.isbuiltin` of dtypes that a library registered, such as ml_dtypes.
+_USER_DEFINED = 2
 #: ``DLPACK_FLAG_BITMASK_IS_COPIED``.
 _IS_COPIED = 1 << 1
 
 
 def capsule(values: Array, *, copied: bool, **options: Any) -> Any:
-    """A DLPack capsule of an ndarray's own memory, which may have been copied for it.
+    """A DLPack capsule of an ndarray's memory; `copied` says whether that was copied for it.
 
     Raises
     ------
     BufferError
-        DLPack has no such type, or the consumer cannot take read-only memory.
+        DLPack has no such type, or the consumer does not support read-only memory.
     """
     code = _CODES.get(values.dtype.name)
-    if code is None and values.dtype.isbuiltin == _OF_OTHERS:
+    if code is None and values.dtype.isbuiltin == _USER_DEFINED:
         raise BufferError(f"DLPack has no type {values.dtype.name}; astype converts the values to one that it has")
     made = _capsule(values if code is None else values.view(f"u{values.itemsize}"), **options)
     whole, tensor = _structures(made)
@@ -52,7 +52,7 @@ def capsule(values: Array, *, copied: bool, **options: Any) -> Any:
 
 
 def _capsule(values: Array, **options: Any) -> Any:
-    if np.lib.NumpyVersion(np.__version__) < "2.1.0":  # it makes only unversioned capsules, and has no other options
+    if np.lib.NumpyVersion(np.__version__) < "2.1.0":  # only unversioned capsules, and only the option `stream`
         device = options.get("dl_device")
         if device is not None and tuple(device) != values.__dlpack_device__():
             raise BufferError("the device must be the CPU: this is memory of the process")
@@ -93,7 +93,7 @@ class _Versioned(ctypes.Structure):
 
 
 def _structures(capsule: Any) -> tuple[_Versioned | None, _Tensor]:
-    """What is in a capsule that nobody has taken yet; those without a version have no flags."""
+    """The structures in a capsule that was not consumed yet; unversioned ones have no `_Versioned`."""
     pointer_of, name_of = ctypes.pythonapi.PyCapsule_GetPointer, ctypes.pythonapi.PyCapsule_GetName
     name_of.restype, name_of.argtypes = ctypes.c_char_p, [ctypes.py_object]
     pointer_of.restype, pointer_of.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]

@@ -1,4 +1,4 @@
-"""Writing values in a layout: to a new buffer, or to an existing one."""
+"""Encoding: writes values in a layout, to a new or an existing buffer."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from strided.layout.element_types import element_type_of_dtype
 from strided.layout.parser import parse
 from strided.transfer import copy as transfer
 
-#: From this on threads share a cast.
+#: The least size of a cast that threads share.
 _SHARED_CAST_BYTES = 1 << 20
 
 
 def wrap(
     buffer: Any, spec: BufferSpec, offset: SupportsIndex = 0, bitorder: str = "little", allow_excess: bool = False
 ) -> LayoutBuffer:
-    """A buffer as the memory of an array; errors as for LayoutArray."""
+    """The LayoutBuffer of any buffer; errors as for LayoutArray."""
     if bitorder not in ("little", "big"):
         raise ValueError(f'bitorder must be "little" or "big", not {bitorder!r}')
     memory = flat_bytes(buffer)
@@ -42,12 +42,12 @@ def wrap(
 def spec_for(
     dimensions: tuple[int, ...], dtype: np.dtype[Any], layout: str | Layout | BufferSpec | None, name: str | None
 ) -> BufferSpec:
-    """The spec of values to be laid out: of their dtype, or of the element type called `name`.
+    """The spec of values to be encoded, with the element type of their dtype, or that called `name`.
 
     Raises
     ------
     LayoutError
-        The layout is a shape or a spec of other dimensions or of another element type.
+        The layout is a shape or spec with other dimensions or another element type.
     UnsupportedError
         XLA has no element type for the dtype.
     """
@@ -62,7 +62,7 @@ def spec_for(
 def _spec_for(
     dimensions: tuple[int, ...], dtype: np.dtype[Any], layout: str | Layout | BufferSpec | None, name: str | None
 ) -> BufferSpec:
-    """As `spec_for`, cached: small conversions would spend most of their time here."""
+    """`spec_for`, cached because it would take most of the time of a small conversion."""
     wanted = parse(layout) if isinstance(layout, str) else layout
     if wanted is None or isinstance(wanted, Layout):
         return _laid_out(name or element_type_of_dtype(dtype).name, dimensions, wanted)
@@ -78,19 +78,19 @@ def _spec_for(
 
 @lru_cache(maxsize=512)
 def _laid_out(name: str, dimensions: tuple[int, ...], layout: Layout | None) -> BufferSpec:
-    """The spec of a layout: the same object each time, which is quick to compare."""
+    """The spec of a layout, cached: the same object is fast to compare."""
     return spec_of(Shape(name, dimensions, layout))
 
 
 def encode(
     values: Array | ArrayBase, spec: BufferSpec, fill: Any = None, out: Any = None, bitorder: str = "little"
 ) -> LayoutBuffer:
-    """Values laid out in a new buffer, or in `out`, with `fill` in the padding.
+    """Write values to a new buffer, or to `out`, with `fill` in the padding.
 
     Raises
     ------
     ValueError
-        `out` is read-only, holds another spec, or overlaps the values: also where they lie in padding to be filled.
+        `out` is read-only, is an array of another spec, or overlaps the values, also with padding that is filled.
     BufferSizeError
         `out` is too short.
     """
@@ -102,7 +102,7 @@ def encode(
         source = values.region
     else:
         source = transfer.region_of_ndarray(cast(values, memory.dtype))
-    # Padding is filled before the values are read: those that lie in it would be lost.
+    # Padding is filled before the values are read, so they must not lie in it.
     written = target if scalar is None else transfer.region_of_ndarray(memory.buffer)
     if out is not None and transfer.may_overlap(source, written):
         raise ValueError("out overlaps the values that are to be laid out: write to other memory, or copy them first")
@@ -110,13 +110,13 @@ def encode(
     if scalar is not None:
         padding.fill_padding(memory, scalar)
     elif fill is None and spec.padding_maps == () and spec.slots * memory.bits % 8:
-        memory.buffer[-1] = 0  # its last bits belong to no slot
+        memory.buffer[-1] = 0  # the last bits belong to no slot
     transfer.copy(source, target)
     return memory
 
 
 def _scalar(spec: BufferSpec, fill: Any) -> Any:
-    """What goes into the padding, as a 0-d array; None if nothing does."""
+    """The value for the padding as a 0-d array; None if it is not filled."""
     if fill is not None:
         return padding.padding_scalar(fill, spec.dtype)
     return None if spec.padding_maps == () else padding.padding_scalar(spec.padding_value, spec.dtype)
@@ -132,12 +132,12 @@ def _target(spec: BufferSpec, out: Any, bitorder: str) -> LayoutBuffer:
     if out is None:
         out = transfer.empty_aligned(spec.buffer_byte_size)
         out[: prefix_bytes(spec)] = 0
-        out[-1:] = 0  # its last bits may belong to no slot at all
+        out[-1:] = 0  # the last bits may belong to no slot
     return wrap(out, spec, 0, bitorder, True)
 
 
 def shape_of(value: Any) -> tuple[int, ...]:
-    """`np.shape` of a value that is assigned; no ``__array_function__`` is asked for it, as NumPy asks none."""
+    """`np.shape` of a value, without calling ``__array_function__``: NumPy does not call it in assignments."""
     try:
         shape: tuple[int, ...] = value.shape
     except AttributeError:
@@ -146,14 +146,14 @@ def shape_of(value: Any) -> tuple[int, ...]:
 
 
 def cast(value: Any, dtype: np.dtype[Any]) -> Array:
-    """Values cast to a dtype as in assignment: of a subclass of ndarray, what lies in its memory."""
+    """Values cast to a dtype as in assignment. Of a subclass of ndarray, the memory counts."""
     if isinstance(value, np.ndarray) and value.dtype == dtype:
         return np.asarray(value)
     if isinstance(value, ArrayBase):
         return cast(value.to_numpy(), dtype)
     if dtype.names is not None and not isinstance(value, np.ndarray):
-        return np.array(value, dtype)  # tuples are elements of it
-    # The `shape` of a class is none: for NumPy, too, it is a scalar, and true.
+        return np.array(value, dtype)  # tuples are structured elements
+    # A class that is assigned may have an attribute `shape`, but NumPy treats it as a scalar.
     found = np.empty(() if isinstance(value, type) else shape_of(value), dtype)
     is_number = type(value) is np.ndarray and value.dtype.kind in "biufcV"
     if not is_number or not found.ndim or found.nbytes < _SHARED_CAST_BYTES:
@@ -165,10 +165,10 @@ def cast(value: Any, dtype: np.dtype[Any]) -> Array:
 
 
 def cast_as_array(value: Any, dtype: np.dtype[Any]) -> Array:
-    """`cast` where NumPy casts its own scalars as it casts arrays."""
+    """`cast` with NumPy scalars cast like arrays, as NumPy does in some assignments."""
     return cast(as_array(value), dtype)
 
 
 def as_array(value: Any) -> Any:
-    """A value with an array in place of one of NumPy's scalars: those of arrays that do not fit pass in silence."""
+    """A value; NumPy scalars as 0-d arrays, whose casts do not check that the value fits."""
     return np.asarray(value) if isinstance(value, np.generic) else value

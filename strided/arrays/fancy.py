@@ -1,8 +1,8 @@
-"""Fast paths for many elements at arrays of indices; `masks` has those of masks.
+"""Fast paths for large selections by index arrays; `masks` has those for masks.
 
-- ``a[i, j]`` with index arrays of the result's shape: one kernel checks, wraps and follows the indices, block by block.
-- ``a[rows]``, ``a[:, columns]`` and ``a[np.ix_(...)]``: an element's offset is the sum of an outer and an inner one.
-  Two short tables hold these; runs of neighbours go to the kernels of conversions.
+- ``a[i, j]`` with index arrays of the result's shape: one kernel checks and wraps the indices, and reads the elements.
+- ``a[rows]``, ``a[:, columns]`` and ``a[np.ix_(...)]``: an element's offset is the sum of an outer and an inner offset.
+  These are in two short tables; if elements are contiguous, the kernels of conversions copy them.
 
 If none applies, `transfer.gather_scatter` reads the elements.
 """
@@ -29,19 +29,19 @@ from strided.runtime.aliases import Offsets, Table
 from strided.runtime.cache import forgettable
 from strided.runtime.threads import get_num_threads, run
 from strided.transfer.bounds import check_offsets, holds, holds_view
-from strided.transfer.executor import BoundKernel, ElementFormat, bound
+from strided.transfer.executor import BoundKernel, ElementFormat, bind
 from strided.transfer.flat_memory import address_of, read_only
 from strided.transfer.program import scratch
 from strided.transfer.region import Region
 
-#: Elements in one task, and the fewest that the kernel for index arrays is given: fewer take longer than by NumPy.
+#: Elements in one task, and the fewest for the kernel for index arrays: for fewer NumPy is faster.
 _TASK_ELEMENTS, _LEAST_POINTS = 1 << 17, 1 << 11
-#: The fewest inner offsets that make a table worthwhile, and the most that it may have.
+#: The fewest and the most inner offsets of a table.
 _LEAST_INNER, _MOST_INNER = 8, 1 << 16
-#: The least average length of runs for which vector kernels take a row.
+#: The least average length of runs for vector kernels.
 _LEAST_RUN = 8
-#: For entries of the nearest axis: bytes of the values from which on, the fewest of the entries, one in so many, and
-#: the fewest of the others that a block has.
+#: For `gather_lines`: the least bytes of the array, the least share of them that is selected (one in this many), and
+#: the fewest elements of a block along the other axes.
 _LARGE_BYTES = 1 << 22
 _FEW_LINES = 8
 _LEAST_COLUMNS = 16
@@ -55,21 +55,23 @@ def is_large(source: Region, size: int) -> bool:
 
 
 def _is_narrow(map_: AddressMap, sizes: Sequence[int]) -> bool:
-    """Whether arithmetic of 32 bits finds the elements at indices into axes of these sizes."""
+    """Whether 32-bit arithmetic suffices for indices into axes of these sizes."""
     ends = (t.start + max(0, t.step * (n - 1)) for n, own in zip(map_.shape, map_.axes, strict=True) for t in own)
     return max(*sizes, *ends) < 1 << 31 and map_.upper_bound <= 1 << 32
 
 
 def _steps(source: Region, arrays: Sequence[Integers], sizes: Sequence[int]) -> tuple[npt.NDArray[np.int64], int]:
-    """The table `steps` and the base that the kernel `gather_points` takes for index arrays of one axis."""
-    rows, base = _located(source.map, arrays, sizes)
+    """The table `steps` and the base for the kernel `gather_points`; each index array has one axis."""
+    rows, base = _address_steps(source.map, arrays, sizes)
     if source.buffer.size > CACHED:
         rows += ((FETCH, 0, 0, first, 0, 0) for first in range(0, POINTS, FETCHED))
     return np.array(rows, np.int64), base
 
 
-def _located(map_: AddressMap, arrays: Sequence[Integers], sizes: Sequence[int]) -> tuple[list[tuple[int, ...]], int]:
-    """The same without the elements that are asked for ahead."""
+def _address_steps(
+    map_: AddressMap, arrays: Sequence[Integers], sizes: Sequence[int]
+) -> tuple[list[tuple[int, ...]], int]:
+    """`_steps` without those that prefetch elements."""
     checks = [(address_of(x), x.strides[0], n) for x, n in zip(arrays, sizes, strict=True)]
     rows: list[tuple[int, ...]] = []
     base, axes = map_.slopes
@@ -77,7 +79,7 @@ def _located(map_: AddressMap, arrays: Sequence[Integers], sizes: Sequence[int])
         for check, (_, slope, carries) in zip(checks, axes, strict=True):
             rows += [(CHECK, 2, slope, *check), *_divisions(carries, 2)]
         return rows, base
-    # Flat indices are split into those of the axes, the last of which are what is left over.
+    # Split flat indices into those of the axes; the remainder is the index along the last axis.
     base += sum(start // weight * factor for n, _, own in axes if n == 1 for start, _, weight, factor in own)
     *wide, (_, last, left) = [axis for axis in axes if axis[0] != 1] or [(1, 0, ())]
     rows.append((CHECK, 2, last, *checks[0]))
@@ -90,7 +92,7 @@ def _located(map_: AddressMap, arrays: Sequence[Integers], sizes: Sequence[int])
 
 
 def _divisions(carries: Sequence[tuple[int, int, int, int]], own: int) -> Iterator[tuple[int, ...]]:
-    """Steps for the carries of an axis whose indices are a list of the kernel."""
+    """The kernel's steps for the carries of an axis whose indices are in its list `own`."""
     shifted = (0, 1)
     for start, step, weight, factor in carries:
         if (start, step) not in {(0, 1), shifted}:
@@ -100,12 +102,12 @@ def _divisions(carries: Sequence[tuple[int, int, int, int]], own: int) -> Iterat
 
 
 def _logarithm(number: int) -> int:
-    """The logarithm of a power of two; -1 for other numbers."""
+    """The binary logarithm of a power of two; -1 for other numbers."""
     return -1 if number & (number - 1) or number < 1 else number.bit_length() - 1
 
 
-def _in_line(x: Integers) -> Integers:
-    """An index array in one axis; not copied if its entries are evenly spaced, or of 32 bits and contiguous."""
+def _raveled(x: Integers) -> Integers:
+    """An index array raveled; not copied if it has a single stride, or is contiguous int32."""
     if x.dtype == np.int32 and x.flags.c_contiguous:
         return x.reshape(-1)
     x = x.astype(np.int64, copy=False)
@@ -115,9 +117,9 @@ def _in_line(x: Integers) -> Integers:
 def gather_points(source: Region, arrays: Sequence[Integers], out: Array) -> bool:
     """Gather the elements at index arrays into `out`, a contiguous array of their shape; negative indices wrap.
 
-    There is one array for every axis, or one of flat, row-major indices. Returns False, leaving `out` undefined, if
-    there are few indices, one is out of bounds, the buffer does not hold all of the view, or has too many elements, or
-    the kernel is not ready.
+    There is one array for each axis, or a single one of flat, row-major indices. Returns False, leaving `out`
+    undefined, if there are few indices, one is out of bounds, the view may exceed the buffer or needs 64-bit
+    arithmetic, or the kernel is not ready.
     """
     map_ = source.map
     sizes = map_.shape if len(arrays) == map_.ndim else (map_.size,)
@@ -125,27 +127,27 @@ def gather_points(source: Region, arrays: Sequence[Integers], out: Array) -> boo
         return False
     if not kernels.is_ready("gather_points"):
         return False
-    in_line = [_in_line(x) for x in arrays]  # the table holds addresses: the arrays must outlive it
-    steps, base = _steps(source, in_line, sizes)
+    raveled = [_raveled(x) for x in arrays]  # must live as long as the table, which contains their addresses
+    steps, base = _steps(source, raveled, sizes)
     kernel, width, from_ = kernels.load("gather_points"), out.itemsize, read_only(source.buffer)
     flip = 0 if source.low_first else 8 - source.bits
-    target, astray = out.reshape(-1).view(np.uint8), []
+    target, failures = out.reshape(-1).view(np.uint8), []
 
     def task(start: int, stop: int) -> None:
-        room = target[start * width : stop * width]
-        astray.append(kernel(from_, room, steps, base, start, source.bits, flip, scratch()))
+        part = target[start * width : stop * width]
+        failures.append(kernel(from_, part, steps, base, start, source.bits, flip, scratch()))
 
     count = max(1, out.size // max(_TASK_ELEMENTS, _LEAST_POINTS))
     run(task, ((k * out.size // count, (k + 1) * out.size // count) for k in range(count)), threads=get_num_threads())
-    return not any(astray)
+    return not any(failures)
 
 
 def gather_lines(array: ArrayBase, index: Sequence[Any], out: Array) -> bool:
-    """Gather many entries of the nearest axis, of which the other axes are taken whole, into `out`.
+    """Gather ``a[:, indices]`` along the axis with the smallest stride (other axes whole) into `out`.
 
-    Elements that are neighbours in `out` lie far apart in the buffer. Blocks of all of the nearest axis are converted,
-    and the entries picked from them. Returns False, leaving `out` alone, for any other selection, or if few entries are
-    wanted of each element that is converted.
+    Elements that are adjacent in `out` lie far apart in the buffer. So blocks with that whole axis are converted, and
+    the indices taken from them. Returns False, leaving `out` unchanged, for any other selection, or if too few of the
+    converted elements are selected.
     """
     map_ = array._map
     if array.nbytes < _LARGE_BYTES or out.nbytes * _FEW_LINES < array.nbytes or out.ndim != map_.ndim:
@@ -181,7 +183,7 @@ def lane_axis(map_: AddressMap, index: Sequence[Any], ndim: int) -> int:
 
 
 def _nearest_axis(map_: AddressMap) -> int:
-    """The axis along which elements lie closest together."""
+    """The axis with the smallest stride."""
     steps = [
         (abs(t.step * d.stride), axis)
         for axis, own in enumerate(map_.axes)
@@ -193,10 +195,10 @@ def _nearest_axis(map_: AddressMap) -> int:
 
 
 def gather_sums(source: Region, index: Sequence[Any], out: Array) -> bool:
-    """Gather the elements at arrays of indices in bounds, which broadcast to the shape of `out`, into `out`.
+    """Gather the elements at index arrays in bounds, which broadcast to the shape of `out`, into `out`.
 
-    Returns False, leaving `out` alone, if the offsets are not sums of outer and inner ones, packed elements do not lie
-    in runs, or the kernel is not ready.
+    Returns False, leaving `out` unchanged, if the offsets are not sums of outer and inner ones, packed elements do not
+    lie in runs, or the kernel is not ready.
     """
     tables = _outer_and_inner(source, index, out.shape)
     if tables is None:
@@ -208,7 +210,7 @@ def gather_sums(source: Region, index: Sequence[Any], out: Array) -> bool:
         return False
     try:
         if lanes is not None:
-            kernel = lanes.bound(source, int(target.size >= limits.current.stream_bytes))
+            kernel = lanes.bind(source, int(target.size >= limits.current.stream_bytes))
             rows = lanes.rows(outer, np.arange(len(outer)) * size)
         else:
             gather = kernels.wanted("gather_sums")
@@ -221,7 +223,7 @@ def gather_sums(source: Region, index: Sequence[Any], out: Array) -> bool:
         else:
             gather(from_, target[start * size : stop * size], outer[start:stop], inner, out.itemsize)
 
-    # Preparing a task takes some microseconds: four for each thread are enough.
+    # Preparing a task takes some microseconds, so make no more than four for each thread.
     threads = get_num_threads()
     length = max(1, _TASK_ELEMENTS // len(inner), len(outer) // (4 * threads) if threads > 1 else len(outer))
     parts = ((k, min(len(outer), k + length)) for k in range(0, len(outer), length))
@@ -230,37 +232,37 @@ def gather_sums(source: Region, index: Sequence[Any], out: Array) -> bool:
 
 
 def scatter_sums(target: Region, index: Sequence[Any], values: Array) -> bool:
-    """Put `values` at arrays of indices in bounds, which broadcast to their shape; the last one for an element stays.
+    """Write `values` at index arrays in bounds, which broadcast to their shape; for equal indices the last one stays.
 
-    Returns False, leaving `target` alone, if the elements do not lie in runs, or the kernel is not ready.
+    Returns False, leaving `target` unchanged, if the elements do not lie in runs, or the kernel is not ready.
     """
     tables = _outer_and_inner(target, index, values.shape)
     lanes = tables and _lanes_of(target, *tables, reads=False)
     if not tables or not lanes:
         return False
     try:
-        kernel = lanes.bound(target)
+        kernel = lanes.bind(target)
     except kernels.NotCompiled:
         return False
     outer, inner = tables
     chosen = np.arange(len(outer))
     if lanes.shared > 1:
-        # Rows of one word are written together: each once, with its last values.
+        # The kernel writes the rows of a word together, so each row must occur once, with its last values.
         order = outer.argsort(kind="stable")
         chosen = order[np.append(np.diff(outer[order]) != 0, True)]
     rows = lanes.rows(outer[chosen], chosen * (len(inner) * values.itemsize))
-    # One thread alone: with several, not the last value might stay.
+    # A single thread, so that the last value of a repeated index stays.
     kernel(lanes.tables(rows))(np.ascontiguousarray(values).reshape(-1).view(np.uint8), target.buffer)
     return True
 
 
 def _outer_and_inner(region: Region, index: Sequence[Any], shape: tuple[int, ...]) -> tuple[Offsets, Offsets] | None:
-    """Two lists of offsets, all sums of which are those at arrays of indices; None if there are none.
+    """Outer and inner offsets, all of whose sums are the offsets at index arrays; None if they do not split so.
 
     Raises
     ------
     BufferSizeError
-        An index leads outside the buffer.
+        An element lies outside the buffer.
     """
     split = _split([np.shape(at) for at in index], shape)
     if split is None:
@@ -274,21 +276,21 @@ def _outer_and_inner(region: Region, index: Sequence[Any], shape: tuple[int, ...
         places = places.reshape(places.shape[-ndim:] if inner else places.shape[:ndim])
         for term in terms:
             sums[inner] = sums[inner] + term.offset_at(places)
-    outer, inside = (_filling(own, total) for own, total in zip(shapes, sums, strict=True))
+    outer, inside = (_broadcast_flat(own, total) for own, total in zip(shapes, sums, strict=True))
     if not holds_view(region):
         check_offsets(np.array([outer.min() + inside.min(), outer.max() + inside.max()]), region.elements)
     return outer, inside
 
 
-def _filling(shape: tuple[int, ...], offsets: Any) -> Offsets:
-    """Offsets that broadcast to a shape, one for each place of it."""
+def _broadcast_flat(shape: tuple[int, ...], offsets: Any) -> Offsets:
+    """Offsets broadcast to a shape and raveled."""
     if np.shape(offsets) != shape:
         offsets = np.broadcast_to(np.asarray(offsets, np.int64), shape)
     return np.ascontiguousarray(offsets).reshape(-1)
 
 
 def _split(shapes: list[tuple[int, ...]], out: tuple[int, ...]) -> int | None:
-    """How many axes are outer ones, if each index array varies only along outer or only along inner axes; else None."""
+    """The number of outer axes, if each index array varies only along outer or only along inner axes; else None."""
     varies = [[len(out) - len(shape) + k for k, n in enumerate(shape) if n != 1] for shape in shapes]
     for split in range(1, len(out)):
         inner = math.prod(out[split:])
@@ -299,22 +301,22 @@ def _split(shapes: list[tuple[int, ...]], out: tuple[int, ...]) -> int | None:
 
 
 class _Lanes(NamedTuple):
-    """How a kernel copies rows between a buffer and dense memory, by runs of neighbours or out of words.
+    """How a kernel copies rows between a buffer and dense memory: as contiguous runs, or as members of words.
 
     Attributes
     ----------
     kernel : str
-        Its name.
+        Name of the kernel.
     reads : bool
         Whether the buffer is the source.
     bits, unit : int
-        Bits of an element in the buffer, and those that an offset in it counts.
+        Bits of an element in the buffer, and the unit of the kernel's offsets in it, in bits.
     shared : int
-        Rows that share a word; 1 where the elements of a row are neighbours.
+        Number of rows that share a word; 1 if the elements of a row are contiguous.
     pieces : ndarray
-        The table of pieces.
+        The kernel's table of pieces.
     stop : int
-        Elements from where a row begins to the end of its last word.
+        Elements from the start of a row to the end of its last word.
     """
 
     kernel: str
@@ -325,14 +327,14 @@ class _Lanes(NamedTuple):
     pieces: Table
     stop: int
 
-    def bound(self, region: Region, streaming: int = 0) -> BoundKernel:
-        """The kernel for a buffer; raises NotCompiled if it is not ready."""
+    def bind(self, region: Region, streaming: int = 0) -> BoundKernel:
+        """The kernel with options bound for a buffer; raises NotCompiled if it is not ready."""
         sides = [(self.bits, ElementFormat(region.low_first, region.signed)), (max(8, self.bits), _DENSE)]
         (source, source_format), (target, target_format) = sides if self.reads else sides[::-1]
-        return bound(self.kernel, (source, target), source_format, target_format, streaming)
+        return bind(self.kernel, (source, target), source_format, target_format, streaming)
 
     def rows(self, outer: Offsets, places: Offsets) -> Table:
-        """The table of rows that begin at these element offsets, and at these bytes of the dense memory."""
+        """The table of rows that begin at these element offsets and at these bytes of the dense memory."""
         table, members = np.empty((len(outer), 3), np.int64), outer & self.shared - 1
         sides = (outer - members) * self.unit >> 3, places
         table[:, 0], table[:, 1] = sides if self.reads else sides[::-1]
@@ -351,9 +353,9 @@ _DENSE = ElementFormat(True, False)
 
 
 def _lanes_of(region: Region, outer: Offsets, inner: Offsets, *, reads: bool) -> _Lanes | None:
-    """The way for rows of long runs of neighbours, or of one member of neighbouring words; None for others."""
+    """The kernel for rows of long contiguous runs, or of one member of consecutive words; None for other rows."""
     lanes = _lanes_at(inner.tobytes(), region.bits, reads)
-    # A word is taken whole, so its other members must be in the buffer, too.
+    # Whole words are accessed, so the other members must be in the buffer, too.
     if lanes is None or not holds(
         region, (0, ((int(outer.max()) & -lanes.shared) + lanes.stop) * region.bits + 7 >> 3)
     ):
@@ -364,7 +366,7 @@ def _lanes_of(region: Region, outer: Offsets, inner: Offsets, *, reads: bool) ->
 @forgettable
 @lru_cache(maxsize=32)
 def _lanes_at(offsets: bytes, bits: int, reads: bool) -> _Lanes | None:
-    """The way for rows whose elements lie at these offsets of 64 bits from where a row begins."""
+    """The kernel for rows with these offsets (int64 as bytes) from the start of the row."""
     inner, width = np.frombuffer(offsets, np.int64), max(8, bits) // 8
     for shared in {1, max(1, WORD_BITS // bits)}:
         heads = np.flatnonzero(np.diff(inner, prepend=inner[0] - shared - 1) != shared)
@@ -374,7 +376,7 @@ def _lanes_at(offsets: bytes, bits: int, reads: bool) -> _Lanes | None:
             kernel = f"{'de' if reads else ''}interleave{bits if bits >= 8 else '_bits'}"
         else:
             kernel = "rows" if bits >= 8 else "unpack" if reads else "pack"
-        # Packed elements side by side are counted as such, all else in bytes; so are the lanes of `rows`.
+        # Offsets and lanes of contiguous packed elements count elements, all others bytes.
         unit = 8 if shared == 1 and bits < 8 else bits
         sides = inner[heads] * unit >> 3, heads * width
         counts = np.diff(heads, append=len(inner)) * (width if shared == 1 else 1)

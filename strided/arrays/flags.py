@@ -13,7 +13,7 @@ _NumpyFlags = type(np.empty(0).flags)
 
 
 class Flags:
-    """The flags of an array, under NumPy's names."""
+    """The flags of an array, with NumPy's names."""
 
     __slots__ = ("_array",)
 
@@ -21,7 +21,7 @@ class Flags:
         self._array = array
 
     def _has(self, name: str) -> bool:
-        """Whether NumPy has a flag for an ndarray on the same memory; never if there is none."""
+        """The flag of an ndarray on the same memory; False if the array has no strides."""
         return self._array.is_strided and bool(getattr(self._array._as_strided().flags, name))
 
     @property
@@ -45,7 +45,7 @@ class Flags:
 
     @property
     def owndata(self) -> bool:
-        """False: the memory is the buffer's."""
+        """False: the buffer owns the memory."""
         return False
 
     @property
@@ -111,7 +111,7 @@ class Flags:
 
     @property
     def num(self) -> int:
-        """The flags as one number, each with its bit."""
+        """The flags as a bit mask."""
         return sum(bit for bit, name in _BITS.items() if self[name])
 
     def __eq__(self, other: object) -> bool:

@@ -14,9 +14,9 @@ from strided.arrays.flags import Flags
 from strided.arrays.keys import IndexRange, normalise
 from strided.transfer import copy as transfer
 
-#: Elements that iteration locates at a time. Each is read when it is asked for: it may have been written meanwhile.
+#: Elements whose offsets iteration computes at a time. Values are read one by one: they may change in the meantime.
 _AHEAD = 1 << 12
-#: Elements that an assignment locates at a time: their indices and offsets stay in the cache.
+#: Elements whose offsets an assignment computes at a time, so that indices and offsets stay in the cache.
 _WRITTEN = 1 << 16
 
 
@@ -49,7 +49,7 @@ class Flat:
 
     @property
     def coords(self) -> tuple[int, ...]:
-        """Index of the next element; behind the last one, that of a row behind all others."""
+        """Index of the next element; after the last one, the first index of the row past the end."""
         place, found = self._next, list[int]()
         for n in reversed(self._array.shape[1:]):
             place, k = divmod(place, max(1, n))
@@ -57,11 +57,11 @@ class Flat:
         return (place, *reversed(found)) if self._array.ndim else ()
 
     def copy(self) -> Array:
-        """All elements in an ndarray of one axis."""
+        """All elements in a one-dimensional ndarray."""
         return self._array.to_numpy().reshape(-1)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
-        """The elements in an ndarray of one axis: the array's memory if that is contiguous, else a read-only copy."""
+        """The elements in a one-dimensional ndarray: the array's memory if contiguous, otherwise a read-only copy."""
         if Flags(self._array).c_contiguous:
             return np.array(self._array.as_strided().reshape(-1), dtype=dtype, copy=copy)
         if copy is False:
@@ -107,7 +107,7 @@ class Flat:
         return self.copy() >= other
 
     def __getitem__(self, key: Any) -> Any:
-        array, self._next = self._array, 0  # as NumPy's begins anew
+        array, self._next = self._array, 0  # as in NumPy, indexing resets the iterator
         key = _plain(key)
         if type(key) is np.ndarray and key.dtype.kind in "iu" and key.ndim:
             found = array._at_points([key])
@@ -131,7 +131,7 @@ class Flat:
             indices = places.indices()
             found = array._at_points([indices])
             return array._gathered(indices.shape, self._index_of(indices)) if found is None else found
-        # All elements take less memory than the indices of those that are wanted, and less time.
+        # Converting all elements takes less memory and time than listing these indices.
         return self.copy()[places.as_slice()].copy()
 
     def __setitem__(self, key: Any, value: Any) -> None:
@@ -152,7 +152,7 @@ class Flat:
             try:
                 array[self._index_of(places)] = value
             except Exception:
-                self._judge(places, value)  # NumPy's message is another one here
+                self._judge(places, value)  # NumPy's message differs here
                 raise
             return
         is_mask = isinstance(places, np.ndarray) and places.dtype == np.bool_
@@ -175,10 +175,10 @@ class Flat:
             self._put(places, _repeated(values, count))
 
     def _put(self, places: IndexRange | npt.NDArray[np.intp], values: Array) -> None:
-        """Set the elements at flat indices, some at a time, to as many values; the last one for an element stays."""
+        """Set the elements at flat indices to as many values. If indices repeat, the last value stays."""
         array, buffer = self._array, self._array._memory.buffer
         if array._is_sooner_converted(values.size):
-            # The last of several values for an element stays if NumPy goes through the indices in their own order.
+            # NumPy assigns in the memory order of the indices, so make it C order for the last value to stay.
             key = places.as_slice() if isinstance(places, IndexRange) else np.ascontiguousarray(places).reshape(-1)
             array._set_converted(lambda every: every.reshape(-1).__setitem__(key, values))
             return
@@ -198,16 +198,16 @@ class Flat:
         raise TypeError("Cannot delete iterator elements")
 
     def _judge(self, key: Any, value: Any) -> None:
-        """Raise what NumPy raises for this assignment, if anything."""
+        """Make NumPy check this assignment on a stand-in: raises what NumPy raises, if anything."""
         self._array.stand_in(writeable=True).flat[key] = value
 
     @property
     def _whole(self) -> IndexRange:
-        """The flat indices of all elements, in their order."""
+        """The flat indices of all elements, in order."""
         return IndexRange(0, 1, self._array.size)
 
     def _is_mask(self, key: Any) -> bool:
-        """Whether a key is a mask of all elements; one of an array without axes has other words for what it refuses."""
+        """Whether a key is a mask of all elements; not for 0-d arrays, where NumPy has other error messages."""
         array = self._array
         return type(key) is np.ndarray and key.dtype == np.bool_ and key.shape == (array.size,) and array.ndim > 0
 
@@ -228,24 +228,24 @@ class Flat:
         return item
 
     def _index_of(self, places: Any) -> tuple[Any, ...]:
-        """The index of a flat index, or of arrays of them. (NumPy unravels no arrays for a shape without axes.)"""
+        """`np.unravel_index` for flat indices or arrays of them, also for 0-d arrays."""
         return np.unravel_index(places, self._array.shape) if self._array.ndim else ()
 
     def _refuse(self, key: Any, error: Exception) -> NoReturn:
-        """Raise what NumPy raises for this key, or else the given error."""
+        """Raise what NumPy raises for this key, otherwise the given error."""
         self._array.stand_in().flat[key]
         raise error
 
 
 def _plain(key: Any) -> Any:
-    """A key with an ndarray in place of an array in a layout, which NumPy's own iterators take for a list."""
+    """A key with layout arrays replaced by ndarrays: NumPy's iterator would treat them as lists."""
     if isinstance(key, ArrayBase):
         return np.asarray(key)
     return (_plain(key[0]),) if type(key) is tuple and len(key) == 1 else key
 
 
 def _is_flag(entry: Any) -> bool:
-    """Whether a key is a truth value, or a list of some, which NumPy does not take for a mask here."""
+    """Whether a key is a boolean or a list of booleans, which NumPy's iterator does not accept as a mask."""
     if isinstance(entry, list):
         return bool(entry) and all(isinstance(item, (bool, np.bool_)) for item in entry)
     is_truth = isinstance(entry, (bool, np.bool_))
@@ -253,7 +253,7 @@ def _is_flag(entry: Any) -> bool:
 
 
 def _repeated(values: Array, size: int) -> Array:
-    """So many of the values of one axis: too few are repeated."""
+    """The first `size` values, repeated if there are too few."""
     if values.size == 1:
         return np.broadcast_to(values, size)
     return values[:size] if values.size >= size else np.resize(values, size)

@@ -1,4 +1,4 @@
-"""Text of an array: ``str``, ``repr``, HTML and one line. Of a large array only the corners are read."""
+"""Text of an array: ``str``, ``repr``, HTML and one line. Only the corners of a large array are read."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from strided.wording import size_text
 
 
 def print_threshold() -> int:
-    """The most elements that are printed all, by NumPy's options, where infinity means any number."""
+    """NumPy's print option `threshold` as an int; it may be infinite."""
     return int(min(np.get_printoptions()["threshold"], sys.maxsize))
 
 
 def corners(a: ArrayBase) -> tuple[Array, int]:
-    """The values to print, only the corners of a large array, and the threshold to print them with.
+    """The values to print (only the corners of a large array), and the threshold to print them with.
 
-    The corners have one more entry along every long axis, so that NumPy puts its dots there.
+    The corners have one additional entry along each long axis, which NumPy replaces by dots.
     """
-    # With no corners NumPy shows the last one.
+    # With edgeitems=0 NumPy shows the last entry.
     threshold, edge = print_threshold(), max(1, int(np.get_printoptions()["edgeitems"]))
     if a.size <= threshold:
         return a.to_numpy(), threshold
@@ -53,7 +53,7 @@ def _origin(a: ArrayBase) -> str:
 
 
 def needs_line(text: str, more: str) -> bool:
-    """Whether `more` stands on a line of its own, as in NumPy, because the last line would become too long with it."""
+    """Whether `more` needs a line of its own, as in NumPy, because the last line would become too long with it."""
     last = len(text) - (text.rfind("\n") + 1)
     return last + 1 + len(more) > float(np.get_printoptions()["linewidth"])  # which may be infinite
 

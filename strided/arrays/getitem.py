@@ -1,6 +1,6 @@
 """``a[key]`` and ``a[key] = value``.
 
-A key is classified once (`classify`); what it selects is then read or written in the way that suits its kind.
+A key is classified once (`classify`); then there is a way to read and to write each kind of selection.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from strided.runtime import limits
 from strided.runtime.locks import own_lock
 from strided.transfer import copy as transfer
 
-#: Entries of a key that leave a view, whatever the rank of the array.
+#: Entries of a key that always select a view.
 _Slices: TypeAlias = slice | EllipsisType | None
-#: Types of entries of a key, beside index arrays.
+#: Types of basic entries of a key.
 _BASIC = {int, slice, type(None), type(...)}
-#: The fewest packed elements for which all are converted, to be set by NumPy: so many, and one of so many places there.
+#: Packed elements are set in a converted array if there are at least this many, and at least one in this many slots.
 _LEAST_CONVERTED, _CONVERTED = 1 << 10, 16
-#: Held while packed elements are written: their neighbours in the byte are written back with them.
+#: Held while packed elements are written, because the other elements of their bytes are rewritten, too.
 packed_lock = own_lock(threading.RLock)
 _NO_LOCK = nullcontext()
 
@@ -74,19 +74,19 @@ class Indexing(ArrayBase):
         return classify(self._map, _as_ndarrays(key)) if selected is None else selected
 
     def _basic(self, key: Any) -> int | AddressMap | None:
-        """The element or view that a key of the common kinds selects; None for any other key."""
+        """The fast path: the element or view that a basic key selects; None for any other key."""
         entries = key if type(key) is tuple else (key,)
         offset = element_at(self._map, entries)
         return view_at(self._map, entries) if offset is None else offset
 
     def _is_sooner_gathered(self, count: int) -> bool:
-        """Whether NumPy gathers from all values sooner than it takes to find where those at `count` indices lie."""
+        """Whether NumPy gathers from all values faster than the offsets of `count` indices are computed."""
         if self.size <= limits.current.whole_elements:
             return count > 0
         return 0 < count and max(count, self.size) <= limits.current.loading_elements and self.is_strided
 
     def _at_points(self, arrays: Sequence[npt.NDArray[Any]]) -> Array | None:
-        """The elements at index arrays of one shape, or at flat ones; None if few, or if one is out of bounds."""
+        """The elements at index arrays of one shape, or at flat indices; None if too few, or one is out of bounds."""
         source = self.region
         if not fancy.is_large(source, arrays[0].size):
             return None
@@ -94,7 +94,7 @@ class Indexing(ArrayBase):
         return out if fancy.gather_points(source, arrays, out) else None
 
     def _gathered(self, shape: tuple[int, ...], index: Sequence[Any]) -> Array:
-        """The elements at arrays of indices, which broadcast to a shape; in the order that is read fastest."""
+        """The elements at index arrays that broadcast to a shape, in the memory order that is fastest to read."""
         source = self.region
         if not fancy.is_large(source, math.prod(shape)):
             out = np.empty(shape, self.dtype)
@@ -141,22 +141,22 @@ class Indexing(ArrayBase):
             self._with_map(map_)._assign(value, key, self)
 
     def _set_elements(self, selected: Outer, value: Any, key: Any) -> None:
-        """Set the elements at the index arrays that `key` stands for."""
+        """Set the elements at index arrays, which `key` selects."""
         shape, index, is_mask = selected
         if 0 in shape:
             self._judge(key, value)
             return
-        # NumPy assigns at most one axis of values to a mask of the whole array, and casts no others, which may warn.
-        is_mask_refused = is_mask and len(shape_of(value)) > 1
-        if is_mask_refused and isinstance(value, (np.ndarray, ArrayBase)):
+        # For a mask of the whole array, NumPy refuses values of more than one axis, without casting (which may warn).
+        is_refused = is_mask and len(shape_of(value)) > 1
+        if is_refused and isinstance(value, (np.ndarray, ArrayBase)):
             self._judge(key, value)
         values = self._cast(as_array(value), key, shape)
-        if is_mask_refused or not broadcasts(values.shape, shape):
+        if is_refused or not broadcasts(values.shape, shape):
             refuse(self.shape, _as_ndarrays(key), shape_of(value))
         self._put(index, _spread(values, shape))
 
     def _set_masked(self, mask: npt.NDArray[np.bool_], value: Any, key: Any) -> bool:
-        """Set the elements that a mask of this array's shape chooses; False if that is left to other ways."""
+        """Set the elements of a mask of this array's shape. Returns False if another way must do it."""
         if mask.size < limits.current.loading_elements:
             return False
         count, shape = int(np.count_nonzero(mask)), shape_of(value)
@@ -169,7 +169,7 @@ class Indexing(ArrayBase):
         return True
 
     def _set_element(self, offset: int, value: Any) -> None:
-        """Set one element; the dtype converts the value as in NumPy."""
+        """Set one element; the value is cast as in NumPy."""
         memory = self._memory
         if isinstance(value, ArrayBase):
             value = value.to_numpy()
@@ -185,28 +185,28 @@ class Indexing(ArrayBase):
             memory.buffer[byte] = memory.buffer.item(byte) & ~(mask << shift) | pattern << shift
 
     def _cast(self, value: Any, key: Any, shape: tuple[int, ...]) -> Array:
-        """A value for a selection of a shape, cast to this array's type; leading axes of one entry dropped."""
+        """A value for a selection of a shape, cast to this array's dtype, without leading axes of size 1."""
         ndim = len(shape)
         if isinstance(value, (np.ndarray, ArrayBase)) and not _fits(value.shape, shape):
-            self._judge(key, value)  # NumPy refuses it without a cast, which may warn
+            self._judge(key, value)  # NumPy refuses it before the cast, which may warn
         try:
             values = cast(value, self.dtype)
         except Exception:
             self._judge(key, value)
             raise
         if values.ndim > ndim and not isinstance(value, (np.ndarray, ArrayBase)):
-            # NumPy takes no more levels of nested sequences than there are axes.
+            # NumPy refuses sequences that are nested deeper than there are axes.
             self._judge(key, value)
         while values.ndim > ndim and values.shape[0] == 1:
             values = values[0]
         return values
 
     def _judge(self, key: Any, value: Any) -> None:
-        """Raise what NumPy raises for this assignment, if anything."""
+        """Make NumPy check this assignment on a stand-in: raises what NumPy raises, if anything."""
         self.stand_in(writeable=True)[_as_ndarrays(key)] = _as_ndarray(value)
 
     def _put(self, index: Sequence[Any], values: Array) -> None:
-        """Set the elements at arrays of indices in bounds, which broadcast to the shape of the values."""
+        """Set the elements at index arrays in bounds, which broadcast to the shape of the values."""
         target = self.region
         if np.may_share_memory(values, target.buffer):
             values = values.copy()
@@ -215,7 +215,7 @@ class Indexing(ArrayBase):
                 if fancy.scatter_sums(target, index, values):
                     return
         if self._is_sooner_converted(values.size):
-            # NumPy goes through index arrays in the order of their memory: so the last of several values stays.
+            # NumPy assigns in the memory order of index arrays, so make it C order for the last value to stay.
             in_order, values = tuple(np.asarray(at, order="C") for at in index), np.asarray(values, order="C")
             self._set_converted(lambda every: every.__setitem__(in_order, values))
             return
@@ -227,7 +227,7 @@ class Indexing(ArrayBase):
             transfer.scatter(self.region, offsets, values)
 
     def _is_sooner_converted(self, count: int) -> bool:
-        """Whether `_set_converted` sets so many elements sooner than `_scatter`, and is able to."""
+        """Whether `_set_converted` can set `count` elements, faster than `_scatter`."""
         map_, memory = self._map, self._memory
         if memory.bits >= 8 or count < _LEAST_CONVERTED or not map_.is_regular or map_.is_spread:
             return False
@@ -235,12 +235,12 @@ class Indexing(ArrayBase):
         return span is not None and 8 * (span[1] - span[0]) <= count * _CONVERTED * memory.bits
 
     def _set_converted(self, change: Callable[[Array], None]) -> None:
-        """Have all values changed in an ndarray; of the buffer, only bytes that this changes are written."""
+        """Apply `change` to an ndarray of all values, and write the bytes that differ afterwards to the buffer."""
         self._memory.begin_writing()
         region, values = self._region_alone(), np.empty(self.shape, self.dtype)
         own = region.buffer
         with packed_lock():
-            # Others may write to the raw buffer meanwhile, elsewhere: what they wrote there must stay.
+            # Other threads may write to other bytes of the buffer meanwhile, which must stay.
             before = transfer.copied(own)
             after = transfer.copied(before)
             transfer.copy(region._replace(buffer=before), transfer.region_of_ndarray(values))
@@ -249,11 +249,11 @@ class Indexing(ArrayBase):
             np.copyto(own, after, where=after != before)
 
     def _region_alone(self) -> transfer.Region:
-        """The region of a regular view, with little of the buffer but the bytes in which its elements lie."""
+        """The region of a regular view, with the buffer reduced to about the bytes of its elements."""
         region = self.region
         span = span_of(region.map, region.storage)
-        if span is not None and 2 * span[0] > span[1]:  # else the map stays, whose plan is remembered
-            region = blocks.near(region)
+        if span is not None and 2 * span[0] > span[1]:  # otherwise keep the map, whose plan is cached
+            region = blocks.rebased(region)
             span = span_of(region.map, region.storage)
         assert span is not None, "the view is regular"
         return region._replace(buffer=region.buffer[: span[1]])
@@ -283,7 +283,7 @@ class Indexing(ArrayBase):
             spread = source._replace(map=source.map.broadcast_to(self.shape))
         for axis in reversed(range(self.ndim)):
             if target.map.is_still(axis):
-                # All values along a broadcast axis go to one element; the last one stays.
+                # All values along a broadcast axis are assigned to one element; the last one stays.
                 last = self.shape[axis] - 1
                 spread, target = (r._replace(map=r.map.at(axis, last)) for r in (spread, target))
         with _writing(self._memory.bits):
@@ -291,18 +291,18 @@ class Indexing(ArrayBase):
 
 
 def _writing(bits: int) -> AbstractContextManager[Any]:
-    """What is held while elements of so many bits are written."""
+    """The lock to hold while elements of this width are written."""
     return packed_lock() if bits < 8 else _NO_LOCK
 
 
 def _fits(given: tuple[int, ...], shape: tuple[int, ...]) -> bool:
-    """Whether values of a shape broadcast to a selection of another one, leading axes of one entry dropped."""
+    """Whether values of shape `given` can be assigned to `shape`: they broadcast without leading axes of size 1."""
     lead = max(0, len(given) - len(shape))
     return all(n == 1 for n in given[:lead]) and broadcasts(given[lead:], shape)
 
 
 def _store(source: transfer.Region, target: transfer.Region, pattern: int | None) -> None:
-    """Copy to a region; with a `pattern`, which all elements of the source have, many times as fast."""
+    """Copy to a region; or fill it, which is much faster, if all elements of the source have one `pattern`."""
     if pattern is None:
         move(source, target)
     else:
@@ -310,10 +310,10 @@ def _store(source: transfer.Region, target: transfer.Region, pattern: int | None
 
 
 def _most_indices(key: Any) -> int:
-    """Entries, at least 1, of the largest index array or mask of a key that certainly copies; 0 for any other key."""
+    """Size (at least 1) of the largest index array or mask of a key that certainly copies; 0 for any other key."""
     most = 0
     for entry in key if type(key) is tuple else (key,):
-        if type(entry) is list and {*map(type, entry)} == {int}:  # NumPy makes an index array of it
+        if type(entry) is list and {*map(type, entry)} == {int}:  # NumPy converts it to an index array
             most = max(most, len(entry))
         elif type(entry) is np.ndarray and entry.ndim > 0 and entry.dtype.kind in "iub":
             most = max(most, entry.size, 1)
@@ -323,26 +323,26 @@ def _most_indices(key: Any) -> int:
 
 
 def _as_ndarrays(key: Any) -> Any:
-    """A key with ndarrays in place of our arrays: only for ndarrays does NumPy keep the dtype of an empty index."""
+    """A key with layout arrays replaced by ndarrays, for which alone NumPy keeps the dtype of an empty index."""
     if type(key) is tuple:
         return tuple(map(_as_ndarray, key))
     return _as_ndarray(key)
 
 
 def _as_ndarray(x: Any) -> Any:
-    """An ndarray of the values of one of our arrays, to be read only; anything else as it is."""
+    """The values of a layout array as an ndarray that is only read; anything else unchanged."""
     return x._values() if isinstance(x, ArrayBase) else x
 
 
 def _apart(key: Any, written: npt.NDArray[np.uint8]) -> Any:
-    """A key whose mask lies outside the memory that is written: NumPy goes on reading it meanwhile."""
+    """A key with arrays copied that share the memory to be written, which NumPy would read meanwhile."""
     if type(key) is tuple:
         return tuple(_apart(x, written) for x in key)
     return key.copy() if type(key) is np.ndarray and np.may_share_memory(key, written) else key
 
 
 def _spread(values: Array, shape: tuple[int, ...]) -> Array:
-    """Values broadcast to a shape. (``numpy.broadcast_to`` stops at 32 axes.)"""
+    """Values broadcast to a shape. (``numpy.broadcast_to`` supports at most 32 axes.)"""
     if values.shape == shape:
         return values
     if len(shape) <= 32:

@@ -1,7 +1,7 @@
-"""An array whose elements lie in tiles of equal shape, each an array of its own.
+"""An array in a grid of tiles of equal shape, each an array of its own.
 
-A read touches only the tiles that it needs, and copies each from its own layout straight into its place in the result,
-with all threads. What short tiles at an edge hold beyond it is never read.
+A read accesses only the tiles that it needs, and copies each from its layout directly to its place in the result, with
+all threads. Elements of a tile beyond the edge of the array are never read.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from strided.transfer.chunks import Cell
 
 
 class GridArray:
-    """The reading half of an array in tiles; a subclass says what they are and opens them.
+    """Base class of read access to an array in tiles; subclasses provide the tiles.
 
-    ``a[key]`` is an ndarray or a scalar, for every key that NumPy takes. ``np.asarray(a)`` and `to_numpy` read
-    everything.
+    ``a[key]`` is an ndarray or a scalar, for every key that NumPy accepts. ``np.asarray(a)`` and `to_numpy` read all
+    elements.
 
     Attributes
     ----------
     shape, shard_shape : tuple of int
-        Of the array, and of every tile.
+        Shapes of the array and of each tile.
     dtype : dtype
     """
 
@@ -39,11 +39,11 @@ class GridArray:
     _counts: tuple[int, ...]
 
     def _tile(self, cell: Cell) -> LayoutArray | Array:
-        """A tile as an array, with what lies beyond the edge."""
+        """A tile as an array, including elements beyond the edge."""
         raise NotImplementedError
 
     def _tiles(self) -> Iterator[tuple[Cell, tuple[slice, ...]]]:
-        """The tiles that hold elements: coordinates, and slice of the array."""
+        """The tiles that contain elements: the index in the grid, and the slices of the array."""
         raise NotImplementedError
 
     @property
@@ -65,7 +65,7 @@ class GridArray:
         return length_of(self.shape)
 
     def __contains__(self, value: Any) -> bool:
-        """Whether some element equals a value, as of an ndarray; read tile by tile."""
+        """Whether any element equals a value, as for an ndarray; read tile by tile."""
         if np.ndim(value):
             return value in self.to_numpy()
         for cell, index in self._tiles():
@@ -75,27 +75,27 @@ class GridArray:
         return False
 
     def to_numpy(self, out: Array | None = None) -> Array:
-        """All values, in `out` if it is given.
+        """All values as an ndarray, by default a new one.
 
         Raises
         ------
         ValueError
             `out` has another shape or dtype.
         DumpError
-            Some tile is missing.
+            A tile is missing.
         """
         if out is None:
             out = np.empty(self.shape, self.dtype)
         else:
             refuse_unlike(out, self.shape, self.dtype)
             if self._may_share(out):
-                out[...] = self.to_numpy()  # a tile would be read after another one was written over it
+                out[...] = self.to_numpy()  # otherwise a tile might be overwritten before it is read
                 return out
         self._fill(out)
         return out
 
     def _may_share(self, out: Array) -> bool:
-        """Whether a tile may lie in the memory of an ndarray: not where every read maps a file."""
+        """Whether a tile may share memory with an ndarray. False here: tiles are read from files."""
         return False
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
@@ -108,7 +108,7 @@ class GridArray:
             _copy(self._tile(cell), tuple(slice(0, s.stop - s.start) for s in index), out, index)
 
     def __str__(self) -> str:
-        return formatting.text(self)  # type: ignore[arg-type]  # it uses nothing else of an array
+        return formatting.text(self)  # type: ignore[arg-type]  # it uses only what this class has
 
     def __getitem__(self, key: Any) -> Any:
         selection = normalise(key, self.shape)
@@ -119,25 +119,25 @@ class GridArray:
         return self._basic(selection) if selection.is_basic else self._gathered(selection)
 
     def _basic(self, selection: Selection) -> Any:
-        """What spans and integers select: for each tile that has part of it, one copy."""
+        """A basic selection, with one copy for each tile that contains a part of it."""
         axes = [item for item in selection.items if item is not None]
         spans = [item if isinstance(item, IndexRange) else IndexRange(int(item), 1, 1) for item in axes]  # type: ignore[arg-type]
         out = np.empty([span.size for span in spans], self.dtype)
-        if out.size:  # else one dimension may have any number of tiles
+        if out.size:  # otherwise another dimension may have any number of tiles
             self._copy_parts(spans, out)
         shown = out[(*(slice(None) if isinstance(item, IndexRange) else 0 for item in axes), ...)]
         kept = [item for item in selection.items if item is None or isinstance(item, IndexRange)]
         return shown[tuple(None if item is None else slice(None) for item in kept)] if kept else shown
 
     def _copy_parts(self, spans: Sequence[IndexRange], out: Array) -> None:
-        """Copy what a span of each dimension selects, tile by tile."""
+        """Copy the elements in a range of each dimension, tile by tile."""
         parts = [list(_parts(*three)) for three in zip(spans, self.shard_shape, self.shape, strict=True)]
         for chosen in itertools.product(*parts):
             cell, local, place = tuple(zip(*chosen, strict=True)) or ((), (), ())
             _copy(self._tile(cell), local, out, place)
 
     def _gathered(self, selection: Selection) -> Array:
-        """What index arrays select, tile by tile."""
+        """The elements that index arrays select, read tile by tile."""
         shape, arrays = index_arrays(selection)
         indices = [np.broadcast_to(np.asarray(a, np.intp), shape).reshape(-1) for a in arrays]
         steps = [max(step, 1) for step in self.shard_shape]
@@ -153,7 +153,7 @@ class GridArray:
 
 
 def _parts(span: IndexRange, step: int, size: int) -> Iterator[tuple[int, slice, slice]]:
-    """The tiles of one axis that a span touches: number, slice of the tile, and where that goes in the result."""
+    """The tiles of an axis that contain a part of a range: number, slice of the tile, and slice of the result."""
     start, stride, count = span
     done = 0
     while done < count and step:
@@ -167,7 +167,7 @@ def _parts(span: IndexRange, step: int, size: int) -> Iterator[tuple[int, slice,
 
 
 def _copy(tile: LayoutArray | Array, local: Any, out: Array | LayoutArray, place: Any) -> None:
-    """Copy one box of a tile into its place."""
+    """Copy a box of a tile to its place in the result."""
     source = tile[local] if local else tile
     if isinstance(source, LayoutArray) and isinstance(out, np.ndarray):
         source.to_numpy(out=out[(*place, ...)])  # the dots keep a 0-d array an array

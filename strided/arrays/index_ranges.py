@@ -1,8 +1,8 @@
-"""Which indices of the whole array a view has.
+"""Which indices of the whole array a view covers.
 
-A view made by slicing, transposing and broadcasting has indices ``start, start + step, ...`` in every dimension. They
-tell whether two views share an element, which strides the same view of an ndarray would have, and how one conversion
-serves several views.
+A view made by slicing, transposing and broadcasting covers indices ``start, start + step, ...`` in each dimension. From
+these follow whether two views share an element, which strides the same view of an ndarray would have, and how several
+views can be converted together.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from strided.layout import Shape
 
 
 class IndexRanges(NamedTuple):
-    """The indices of a view.
+    """The indices that a view covers.
 
     Attributes
     ----------
     dimensions : tuple of IndexRange
-        For every dimension of the whole array.
+        The indices in each dimension of the whole array.
     axes : tuple of (int or None)
-        For every axis of the view the dimension along which it runs; None if nothing changes along it.
+        The dimension of each axis of the view; None for a broadcast axis.
     """
 
     dimensions: tuple[IndexRange, ...]
@@ -32,7 +32,7 @@ class IndexRanges(NamedTuple):
 
 
 def index_ranges_of(view: ArrayBase) -> IndexRanges | None:
-    """The indices of a view; None if it is empty, or not made by slicing, transposing and broadcasting.
+    """The indices that a view covers; None if it is empty, or not made by slicing, transposing and broadcasting.
 
     >>> import strided as sd
     >>> a = sd.LayoutArray(bytes(128), "f32[4,8]{1,0:T(2,4)}")
@@ -46,7 +46,7 @@ def index_ranges_of(view: ArrayBase) -> IndexRanges | None:
 
 @lru_cache(maxsize=512)
 def _index_ranges(map_: AddressMap, whole: AddressMap) -> IndexRanges | None:
-    """As `index_ranges_of`, for the maps of a view that has elements and of the whole array."""
+    """`index_ranges_of` for the map of a view that is not empty, and that of the whole array."""
     first = _first_index(map_, whole)
     if first is None:
         return None
@@ -76,12 +76,12 @@ def _first_index(map_: AddressMap, whole: AddressMap) -> list[int] | None:
             value = min(rest // stride, size - 1)
             index[d] += value * weight
             rest -= value * stride
-    # This finds no index if a digit does not begin where the smaller ones end.
+    # The greedy division fails if strides overlap, so check the result.
     return index if whole.offset_of(index) == offset else None
 
 
 def _moved(map_: AddressMap, axis: int, whole: AddressMap) -> list[tuple[int, int, int]] | None:
-    """The dimensions that change along an axis, with start and step; None if unknown."""
+    """The dimensions whose index changes along an axis, with start and step; None if unknown."""
     if map_.irregular:
         return [(d, c, steps[axis]) for d, (c, steps) in enumerate(map_.irregular[0].coordinates) if steps[axis]]
     found = []
@@ -94,9 +94,9 @@ def _moved(map_: AddressMap, axis: int, whole: AddressMap) -> list[tuple[int, in
 
 
 def strides_in_order(view: ArrayBase) -> tuple[int, ...] | None:
-    """The strides, in elements, of the same view of an ndarray whose axes lie in memory in the layout's order.
+    """The strides, in elements, of the same view of an ndarray whose axes have the layout's order in memory.
 
-    For plain strides they are the view's own. None if unknown.
+    For a strided view these are its own strides. None if unknown.
 
     >>> import strided as sd
     >>> a = sd.LayoutArray(bytes(128), "f32[4,8]{1,0:T(2,4)}")

@@ -1,7 +1,7 @@
 """NumPy's functions that write to their first argument: ``np.put(a, ...)``, ``np.copyto(a, ..., where=...)``.
 
-They write the chosen elements and nothing beside them, as other threads may write there. Each gives NotImplemented
-where NumPy would raise: it is asked then, with a converted array, and what it wrote before stays.
+They write only the selected elements, because other threads may write to others. They return NotImplemented where NumPy
+would raise. Then NumPy is called with a converted array, and what it wrote before the error is kept.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ def _copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) -
     if not is_scalar and not isinstance(src, (np.ndarray, ArrayBase)):
         return NotImplemented
     target = np.empty(() if is_scalar and dst.size else 0, dst.dtype)
-    target.flags.writeable = is_writeable(dst)  # NumPy looks at this before the types
+    target.flags.writeable = is_writeable(dst)  # NumPy checks this before dtypes
     if is_scalar:
-        np.copyto(target, src, casting=casting)  # type: ignore[arg-type]  # looks at the value
+        np.copyto(target, src, casting=casting)  # type: ignore[arg-type]  # checks the value
     elif not is_writeable(dst) or not np.can_cast(src.dtype, dst.dtype, casting):  # type: ignore[arg-type]
-        # Refused: of an array without dimensions in other words than of others.
+        # NumPy raises; for 0-d arrays with another message than for others.
         np.copyto(target, np.zeros(0 if src.ndim else (), src.dtype), casting=casting)  # type: ignore[arg-type]
     if dst.size or not is_scalar:
         dst[...] = target if is_scalar else src
@@ -43,7 +43,7 @@ def _copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) -
 
 
 def _copy_out(array: Any, out: np.ndarray[Any, Any]) -> Any:
-    """Copy an array to an ndarray that is like it, straight from its buffer."""
+    """Copy an array to an ndarray of the same shape and dtype directly from its buffer."""
     if not isinstance(array, ArrayBase) or (array.is_strided and array.nbytes < limits.current.direct_bytes):
         return NotImplemented
     if out.shape != array.shape or out.dtype != array.dtype or not out.flags.writeable or overlap.repeats(out):
@@ -60,17 +60,17 @@ def _copyto_where(dst: ArrayBase, src: Any, casting: Any, where: Any) -> Any:
         return NotImplemented
     mask = np.broadcast_to(mask, dst.shape)
     if np.ndim(src) and isinstance(src, (np.ndarray, ArrayBase)) and src.dtype == dst.dtype:
-        np.copyto(np.empty(0, dst.dtype), np.empty(0, src.dtype), casting=casting)  # refuses what is no casting
+        np.copyto(np.empty(0, dst.dtype), np.empty(0, src.dtype), casting=casting)  # raises for an invalid casting
         masks.put(dst, mask, np.broadcast_to(np.asarray(src), dst.shape))
         return None
-    # The chosen values alone are cast; one value for several elements, always.
+    # Like NumPy, cast only the selected values; but always cast a single value for several elements.
     given = src if np.ndim(src) == 0 else np.broadcast_to(np.asarray(src), dst.shape)[mask]
     is_cast = bool(np.ndim(where)) or bool(where) or (np.ndim(src) == 0 and dst.size > 1)
     values = np.empty(np.shape(given) if dst.size else 0, dst.dtype)
     try:
         np.copyto(values, given, casting=casting, where=is_cast)
     except Exception:
-        return NotImplemented  # NumPy raises it, once it has written what comes before
+        return NotImplemented  # NumPy raises after writing the values before
     dst[mask] = values
     return None
 
@@ -95,7 +95,7 @@ def _place(arr: Any, mask: Any, vals: Any) -> Any:
     if not is_writeable(arr) or chosen.size != arr.size or not np.size(vals):
         return NotImplemented
     if overlap.may_share(arr, overlap.as_memory(vals)):
-        return NotImplemented  # NumPy reads some of them after they were written
+        return NotImplemented  # NumPy reads some values after they were overwritten
     _judge(np.place, arr, vals)
     arr.flat[chosen.reshape(-1)] = vals
     return None
@@ -116,7 +116,7 @@ def _putmask(a: Any, mask: Any, values: Any) -> Any:
 
 
 def _fill_diagonal(a: Any, val: Any, wrap: bool = False) -> Any:
-    # Written in Python, this and the next set elements of what they are given.
+    # NumPy implements this function and the next in Python, by assignments that work for layout arrays.
     return np.fill_diagonal._implementation(a, val, wrap) if is_writeable(a) else NotImplemented  # type: ignore[attr-defined]
 
 
@@ -132,12 +132,12 @@ def _put_along_axis(arr: Any, indices: Any, values: Any, axis: Any = -1) -> Any:
 
 
 def _judge(function: Function, array: ArrayBase, values: Any) -> None:
-    """Raise what NumPy raises for values that it does not cast to the array's dtype."""
+    """Raise what NumPy raises if it does not cast the values to the array's dtype."""
     is_array = isinstance(values, (np.ndarray, ArrayBase)) and values.ndim
     function(np.empty(1, array.dtype), np.zeros(1, np.bool_), np.empty(0, values.dtype) if is_array else values)
 
 
-#: Each of these functions of NumPy's, as it is carried out for an array in a layout.
+#: NumPy's functions and their implementations for layout arrays.
 INPLACE_FUNCTIONS: dict[Function, Function] = {
     np.copyto: _copyto,
     np.put: _put,

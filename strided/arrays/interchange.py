@@ -1,4 +1,4 @@
-"""The protocols by which others take an array: NumPy's, buffers, DLPack, copies, pickles, dask's tokens, text."""
+"""Protocols of other libraries and of Python: NumPy's, buffers, DLPack, copies, pickles, dask's tokens, text."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from strided.transfer import copy as transfer
 from strided.transfer.by_numpy import WORDS
 from strided.transfer.flat_memory import address_of
 
-#: ``PyBUF_FORMAT``: the consumer of a buffer asks for its type.
+#: ``PyBUF_FORMAT``: the consumer of a buffer requests its format.
 _WITH_FORMAT = 4
 
 
@@ -35,8 +35,7 @@ class Interchange(ArrayBase):
     # NumPy.
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
-        # What loses more than precision is left to the caller: NumPy asks for the type that it wants before it looks
-        # whether it may cast to that.
+        # Leave casts that are not same_kind to the caller: NumPy passes the dtype before it checks the casting rule.
         if dtype is not None and copy is not False and not np.can_cast(self.dtype, dtype, "same_kind"):
             dtype = None
         if self.is_strided:
@@ -47,69 +46,70 @@ class Interchange(ArrayBase):
                 f"{self._why_no_strides()}; with copy=None it is converted."
             )
         if not copy and (dtype is None or dtype == self.dtype):
-            # For an ndarray this would be its own memory, so writes to the copy must not be lost silently.
-            return overlap.shown(self.dense_bytes(), self)
+            # An ndarray would return its own memory, so make the copy read-only: writes would be lost silently.
+            return overlap.read_only_values(self.dense_bytes(), self)
         values = self.to_numpy()
         return values if dtype is None else values.astype(dtype, copy=False)
 
     @property
     def __array_interface__(self) -> dict[str, Any]:
-        # NumPy asks each time before it converts, so the message names nothing: that would take as long.
+        # NumPy reads this attribute at every conversion, so formatting a longer message would take noticeable time.
         if not (is_builtin(self.dtype) and self.is_strided):
             raise AttributeError("only plain strides of NumPy's own types have an array interface; to_numpy() converts")
         return self.as_strided().__array_interface__
 
     @property
     def strides(self) -> tuple[int, ...]:
-        """Bytes from one entry to the next along each axis.
+        """Bytes from one index to the next along each axis.
 
         Raises
         ------
         AttributeError
-            The layout is not plain strides.
+            The array has no strides.
         """
         return self._attribute(self._as_strided).strides
 
     @property
     def data(self) -> Array:
-        """The elements as an ndarray on the same memory, if the layout is plain strides.
+        """The elements as an ndarray on the same memory, if the array has strides.
 
-        Not a memoryview: netCDF4 takes any object with a memoryview of this name for an ndarray, and fails.
+        Not a memoryview: netCDF4 treats any object whose `data` is a memoryview as an ndarray, and fails.
 
         Raises
         ------
         AttributeError
-            The layout is not plain strides; ``a.buffer`` has the bytes of any layout.
+            The array has no strides; ``a.buffer`` has the bytes of any layout.
         """
         return self._attribute(self.as_strided)
 
     @property
     def ctypes(self) -> Any:
-        """Address and shape for ctypes, if the elements lie in row-major order without gaps.
+        """Address and shape for ctypes, if the array is C-contiguous.
 
-        Many consumers, safetensors among them, look at nothing but the address.
+        Many consumers, safetensors among them, use only the address.
 
         Raises
         ------
         AttributeError
-            The elements have gaps or another order; ``a.as_strided().ctypes`` has the strides of plain layouts, too.
+            The array is not C-contiguous; ``a.as_strided().ctypes`` works for any strided array.
         """
         if not self._attribute(self._as_strided).flags.c_contiguous:
             raise AttributeError(
-                f"{self._what()} does not lie in row-major order without gaps, which an address alone cannot tell; "
-                "to_numpy() converts it, as_strided().ctypes has its strides"
+                f"{self._description()} does not lie in row-major order without gaps, which an address alone cannot "
+                "tell; to_numpy() converts it, as_strided().ctypes has its strides"
             )
         return self.as_strided().ctypes
 
     def __buffer__(self, flags: int, /) -> memoryview:
-        """The memory for ``memoryview(a)`` and other consumers of buffers, if the layout is plain strides.
+        """The memory for ``memoryview(a)`` and other consumers of buffers, if the array has strides.
 
-        Python 3.12 and later call it. A buffer cannot name types that NumPy lacks; it can hold them as bytes.
+        Python 3.12 and later call it. The buffer protocol has no format for dtypes that NumPy lacks; consumers that do
+        not request a format get their bytes.
 
         Raises
         ------
         BufferError
-            The layout is not plain strides, or the type has no name.
+            The array has no strides, or the dtype has no format.
         """
         values = self.as_strided()
         if not flags & _WITH_FORMAT and not (is_builtin(self.dtype) and self.dtype.isnative):
@@ -121,7 +121,7 @@ class Interchange(ArrayBase):
 
     @staticmethod
     def _attribute(strided: Callable[[], Array]) -> Array:
-        """An ndarray on the same memory; AttributeError if the layout is not plain strides."""
+        """Call `strided`; a BufferError (no strides) becomes an AttributeError."""
         try:
             return strided()
         except BufferError as refused:
@@ -143,21 +143,21 @@ class Interchange(ArrayBase):
         dl_device: tuple[Any, int] | None = None,
         copy: bool | None = None,
     ) -> Any:
-        """A DLPack capsule of the same memory, if the layout is plain strides; of a copy with ``copy=True``.
+        """A DLPack capsule of the same memory, if the array has strides; of a copy with ``copy=True``.
 
         Raises
         ------
         BufferError
-            The layout is not plain strides, the view runs backwards, or DLPack has no such type.
+            The array has no strides, or a negative one; or DLPack has no such type.
         """
         values = self.to_numpy() if copy else self.as_strided()
         if dlpack.runs_backwards(values):
-            # Few consumers know negative strides; torch crashes.
+            # Few consumers support negative strides; torch crashes.
             raise BufferError(f"the view of {self.spec} runs backwards; to_numpy() or copy=True copies it")
         return dlpack.capsule(values, copied=bool(copy), stream=stream, max_version=max_version, dl_device=dl_device)
 
     def __jax_array__(self) -> Any:
-        """The values as a ``jax.Array`` of the dtype to which JAX converts theirs. JAX's functions call this."""
+        """The values as a ``jax.Array``, of the dtype that JAX uses for theirs. JAX's functions call this."""
         return partners.convert("jax", self)
 
     # Copies.
@@ -165,9 +165,9 @@ class Interchange(ArrayBase):
     def copy(self, order: str = "K") -> Self:
         """The same values in a new buffer: in the same layout, or row-major ("C") or column-major ("F").
 
-        Of a view, only its values are copied, row-major by default. An array in a file that is mapped read-only is
-        mapped again instead: nothing is read, and assignments to the copy stay in memory. What is written to the file
-        later may show in the copy; `to_numpy` and ``mapped=False`` read it once and for all.
+        Of a view, only its values are copied, row-major by default. An array in a read-only file mapping is not copied,
+        but mapped again: nothing is read, and assignments to the copy stay in memory. Later writes to the file may
+        become visible in the copy; `to_numpy` and ``mapped=False`` read the file instead.
         """
         if order not in ("C", "F", "A", "K"):
             np.empty(0).copy(order)  # type: ignore[arg-type]
@@ -190,7 +190,7 @@ class Interchange(ArrayBase):
         )
 
     def _mapped_anew(self, mode: str) -> Self | None:
-        """The same view of the same file through another mapping; None if the path no longer leads to the file."""
+        """The same view through a new mapping of the file; None if the path no longer leads to it."""
         memory, file = self._memory, self._memory.file
         assert file is not None
         file.check()
@@ -233,7 +233,7 @@ class Interchange(ArrayBase):
         partners.introduce()
         memory, file = self._memory, self._memory.file
         about = type(self).__name__, str(memory.spec), str(memory.dtype), memory.bitorder, repr(self._map)
-        # Writes through a mapping need not change the file's time: only a read-only mapping is identified by its file.
+        # Writes through a mapping need not change the file's time, so only a read-only one is identified by its file.
         if file is not None and file.mode != "r+" and file.is_the_file:
             return (*about, *file.identity, _start_in_file(memory.buffer, file))
         import hashlib  # only dask needs it
@@ -254,19 +254,19 @@ class Interchange(ArrayBase):
 
 
 def _is_of_xla(dtype: np.dtype[Any]) -> bool:
-    """Whether a dtype is that of an element type: `view` gives others, and other orders of bytes."""
+    """Whether a dtype is that of an element type. `view` may give others, also other byte orders."""
     found = known_element_type(dtype)
     return found is not None and found.dtype == dtype
 
 
 @lru_cache(maxsize=256)
 def _contiguous(ndim: int, packed_bits: int, *, is_column_major: bool) -> Layout:
-    """The layout of a copy: the same object each time, which is not checked again."""
+    """The layout of a copy, cached: the same object need not be validated again."""
     return Layout(range(ndim) if is_column_major else range(ndim)[::-1], element_size_in_bits=packed_bits)
 
 
 def _start_in_file(buffer: Array, file: MappedFile) -> int:
-    """Bytes from the start of a file to those that a buffer maps."""
+    """The position in the file of a buffer that maps it, in bytes."""
     return file.offset + (address_of(buffer) - address_of(file.content) if buffer.size else 0)
 
 
@@ -278,7 +278,7 @@ def _unpickled(
     excess: int,
     seen: tuple[AddressMap, np.dtype[Any], int] | None,
 ) -> ArrayBase:
-    """An unpickled array. A tuple for its content says where in a file it lies; the file is mapped again."""
+    """An unpickled array. If `content` is a tuple, these are the arguments to map its file again."""
     file = map_file(*content) if isinstance(content, tuple) else None
     buffer = flat_bytes(content) if file is None else file.content
     map_, dtype, bits = seen or (spec.address_map, spec.dtype, spec.element_bits)

@@ -1,4 +1,4 @@
-"""``np.concatenate`` and its like of arrays in a layout: each is converted straight to its place in the result."""
+"""``np.concatenate`` and similar functions: each layout array is converted directly to its place in the result."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from strided.transfer.flat_memory import empty_aligned
 
 
 def _concatenate(arrays: Any, axis: Any = 0, out: Any = None, *, dtype: Any = None, casting: Any = "same_kind") -> Any:
-    """What NumPy gives; NotImplemented for what has to be cast or is refused, and where it takes no longer itself."""
+    """`np.concatenate`; NotImplemented if arrays must be cast, NumPy would raise, or this would not be faster."""
     if out is not None or dtype is not None or casting != "same_kind" or not _are_alike(arrays, axis):
         return NotImplemented
     first = arrays[0]
@@ -49,21 +49,21 @@ def _stack(arrays: Any, axis: Any = 0, out: Any = None, *, dtype: Any = None, ca
 
 
 def _are_alike(arrays: Any, axis: Any) -> bool:
-    """Whether they are arrays of one dtype and number of dimensions, and an axis is given."""
+    """Whether these are arrays of the same dtype and number of dimensions, and `axis` is an integer."""
     if not _are_arrays(arrays) or not arrays or not hasattr(type(axis), "__index__"):
         return False
     return len({(x.dtype, x.ndim) for x in arrays}) == 1 and arrays[0].ndim > 0
 
 
 def _are_arrays(arrays: Any) -> bool:
-    """Whether they are a list or tuple of arrays in a layout and ndarrays alone."""
+    """Whether this is a list or tuple of only layout arrays and ndarrays."""
     if type(arrays) not in (list, tuple):
         return False
     return all(isinstance(x, ArrayBase) or type(x) is np.ndarray for x in arrays)
 
 
 def _are_worth_a_call_each(arrays: Sequence[Any]) -> bool:
-    """Whether arrays are large enough for a conversion of each: small views of one buffer are better read together."""
+    """Whether arrays are large enough to convert each one: small views of one buffer are faster read together."""
     in_layout = [x for x in arrays if isinstance(x, ArrayBase)]
     if sum(x.nbytes for x in arrays) < limits.current.joined_bytes:
         return False
@@ -72,30 +72,30 @@ def _are_worth_a_call_each(arrays: Sequence[Any]) -> bool:
 
 
 def _is_converted(x: Any, order: Sequence[int]) -> bool:
-    """Whether an array is not there for NumPy to copy as it lies, its axes in an order."""
+    """Whether a layout array needs a conversion, since it has no strides or another order of axes in memory."""
     return isinstance(x, ArrayBase) and not (x.is_strided and memory_order(x._as_strided().strides) == order)
 
 
 def _order_of(arrays: Sequence[Any], along: int) -> list[int]:
-    """The order, farthest first, in which NumPy lays out the axes of what it puts together."""
+    """The order of axes in memory, major first, of NumPy's result."""
     return memory_order(np.concatenate([_small(x) for x in arrays], along).strides)
 
 
 def _empty(shape: tuple[int, ...], dtype: np.dtype[Any], order: Sequence[int]) -> Array:
-    """A new ndarray whose axes lie in memory in an order."""
+    """A new ndarray with this order of axes in memory."""
     flat = empty_aligned(math.prod(shape) * dtype.itemsize).view(dtype)
     return flat.reshape([shape[k] for k in order]).transpose(np.argsort(order))
 
 
 def _small(x: Any) -> Array:
-    """An ndarray of up to two indices along each axis, whose axes lie in memory in the order of those of an array."""
-    in_rows = isinstance(x, ArrayBase) and not x.is_strided  # as its converted values are
+    """An ndarray of sizes of at most 2 with the order of axes in memory of `x`."""
+    in_rows = isinstance(x, ArrayBase) and not x.is_strided  # converted values are row-major
     order = range(x.ndim) if in_rows else memory_order(x.strides)
     return np.empty([min(2, x.shape[k]) for k in order], np.int8).transpose(np.argsort(order))
 
 
 def _by_numpys_own(function: Any) -> Callable[..., Any]:
-    """A function that NumPy puts together from those above and views; without these, arrays are converted sooner."""
+    """Implements a function by NumPy's own implementation, which calls those above with views."""
 
     def own(arrays: Any, *rest: Any, **named: Any) -> Any:
         if not _are_arrays(arrays) or not _are_worth_a_call_each(arrays):
@@ -105,7 +105,7 @@ def _by_numpys_own(function: Any) -> Callable[..., Any]:
     return own
 
 
-#: Each of these functions of NumPy's, as it is carried out where one of the arrays is in a layout.
+#: NumPy's functions and their implementations if one of the arrays is a layout array.
 JOINING_FUNCTIONS: dict[Callable[..., Any], Callable[..., Any]] = {
     np.concatenate: _concatenate,
     np.stack: _stack,

@@ -1,10 +1,10 @@
-"""What the key of ``a[key]`` means for an array of a shape.
+"""The meaning of the key in ``a[key]`` for an array of a given shape.
 
-`normalise` turns a key into a `Selection`: an item for every axis, with starts and sizes computed. Keys with index
-arrays give one index array for each axis, in the shape of the result (`index_arrays`).
+`normalise` turns a key into a `Selection`: an item for each axis, with starts and sizes computed. For keys with index
+arrays, `index_arrays` computes one index array for each axis, in the shape of the result.
 
-What NumPy would refuse is refused by NumPy itself, in its own words: the key is applied to an array of the same shape
-that takes no memory (`refuse`).
+Invalid keys raise NumPy's own exceptions: the key is applied to an array of the same shape that takes no memory
+(`refuse`).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from strided.addressing.address_map import MAX_NDIM
 
 Integers: TypeAlias = npt.NDArray[np.intp]
 
-#: With this many index arrays, NumPy itself is asked whether they are too many: its limit depends on its version.
+#: With this many index arrays, let NumPy check whether they are too many: its limit depends on the version.
 _MANY_ARRAYS = 30
 
 
@@ -32,7 +32,7 @@ class IndexRange(NamedTuple):
     size: int
 
     def indices(self, first: int = 0, stop: int | None = None) -> npt.NDArray[np.intp]:
-        """The indices in an array: all of them, or those from one place among them to another."""
+        """The indices as an array: all, or a part of them (positions `first` to `stop`)."""
         return np.arange(first, self.size if stop is None else stop, dtype=np.intp) * self.step + self.start
 
     def as_slice(self) -> slice:
@@ -46,7 +46,7 @@ class IndexRange(NamedTuple):
 
 
 class Flag(NamedTuple):
-    """A 0-d boolean: an index array of one entry (true) or none (false), for no axis at all."""
+    """A 0-d boolean: it acts as an index array of one entry (true) or none (false), but takes no axis."""
 
     value: bool
 
@@ -57,22 +57,23 @@ Item: TypeAlias = int | IndexRange | Flag | Integers | None
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Selection:
-    """A key with an item for every axis of the array.
+    """The normal form of a key, with an item for each axis of the array.
 
     Attributes
     ----------
     items : tuple of Item
-        In the order of the key; indices are wrapped and in bounds.
+        In the order of the key; indices are non-negative and in bounds.
     is_basic : bool
         Whether there are no index arrays, so that the selection is a view.
     copies : bool
-        Whether NumPy gives a copy of that view: a 0-d array stood for an integer.
+        Whether NumPy returns a copy of that view, because a 0-d array was given for an integer.
     is_element : bool
-        Whether it is a single element: an integer for every axis, and nothing else.
+        Whether it selects a single element: an integer for each axis, and nothing else.
     is_mask : bool
-        Whether it is one mask of the whole array.
+        Whether it is a single mask of the whole array.
     before_ellipsis : int
-        Items before the ellipsis, or -1 without one. It separates index arrays even if it stands for no axis.
+        Number of items before the ellipsis, -1 if there is none. An ellipsis separates index arrays even if it stands
+        for no axis.
     """
 
     items: tuple[Item, ...]
@@ -84,7 +85,7 @@ class Selection:
 
 
 def refuse(shape: tuple[int, ...], key: Any, value_shape: tuple[int, ...] | None = None) -> NoReturn:
-    """Raise what NumPy raises for this key, reading, or assigning values of a shape."""
+    """Raise what NumPy raises for this key: for reading, or for assigning values of a shape."""
     stand_in = _stand_in(shape)
     if value_shape is None:
         stand_in[key]
@@ -94,7 +95,7 @@ def refuse(shape: tuple[int, ...], key: Any, value_shape: tuple[int, ...] | None
 
 
 def length_of(shape: tuple[int, ...]) -> int:
-    """What ``len`` gives for an array; TypeError for a 0-d one."""
+    """``len`` of an array of this shape; TypeError for a 0-d one."""
     if not shape:
         raise TypeError("len() of unsized object")
     return shape[0]
@@ -111,7 +112,7 @@ def normalise(key: Any, shape: tuple[int, ...]) -> Selection:
     Raises
     ------
     IndexError, TypeError, ValueError
-        As NumPy does.
+        As in NumPy.
 
     >>> normalise((..., slice(None, None, 2)), (3, 5)).items
     (IndexRange(start=0, step=1, size=3), IndexRange(start=0, step=2, size=3))
@@ -141,7 +142,7 @@ def normalise(key: Any, shape: tuple[int, ...]) -> Selection:
     ndim = sum(i is None or isinstance(i, IndexRange) for i in items)
     if not is_basic:
         if len(items) >= _MANY_ARRAYS:
-            _stand_in(shape)[key]  # NumPy may find them too many
+            _stand_in(shape)[key]  # NumPy raises if there are too many
         items, fancy = _checked(items, shape, key)
         ndim += len(fancy)
     if ndim > MAX_NDIM:
@@ -175,7 +176,7 @@ def _axes_of(entry: Any) -> int:
 
 
 def _indices(given: Any, shape: tuple[int, ...], key: Any) -> int | Flag | npt.NDArray[Any]:
-    """An entry that is no slice, ellipsis or new axis: an integer, a flag, a mask or an array of intp."""
+    """An entry other than a slice, ellipsis or None, as an integer, a `Flag`, a mask or an array of intp."""
     if not isinstance(given, (np.ndarray, bool, np.bool_)):
         try:
             return operator.index(given)
@@ -192,21 +193,21 @@ def _indices(given: Any, shape: tuple[int, ...], key: Any) -> int | Flag | npt.N
 
 
 def _bound(entry: Any, axis: int, shape: tuple[int, ...], key: Any) -> list[Item]:
-    """The items of an entry that starts at an axis."""
+    """The items of an entry whose first axis is `axis`."""
     if entry is None or isinstance(entry, Flag):
         return [entry]
     if isinstance(entry, slice):
         try:
             return [IndexRange(*range_of_slice(entry, shape[axis]))]
         except (TypeError, ValueError):
-            refuse(shape, key)  # NumPy may refuse something else first
+            refuse(shape, key)  # NumPy may raise for something else first
     if isinstance(entry, int):
         n = shape[axis]
         if not -n <= entry < n:
             refuse(shape, key)
         return [entry + n if entry < 0 else entry]
     if entry.dtype == np.bool_:
-        # In NumPy, a mask without entries along an axis fits any size of it.
+        # In NumPy, a mask of size 0 along an axis fits any size.
         if not all(m in (0, n) for m, n in zip(entry.shape, shape[axis : axis + entry.ndim], strict=True)):
             refuse(shape, key)
         return list(_places(entry))
@@ -214,14 +215,14 @@ def _bound(entry: Any, axis: int, shape: tuple[int, ...], key: Any) -> list[Item
 
 
 def _places(mask: npt.NDArray[np.bool_]) -> tuple[npt.NDArray[np.intp], ...]:
-    """What ``mask.nonzero()`` gives: NumPy looks at one axis without a step many times as fast as at several."""
+    """``mask.nonzero()``, by way of one contiguous axis, for which NumPy is many times as fast."""
     if mask.ndim < 2 or not mask.size or not mask.flags.c_contiguous:
         return mask.nonzero()
     return np.unravel_index(np.flatnonzero(mask), mask.shape)
 
 
 def _checked(items: list[Item], shape: tuple[int, ...], key: Any) -> tuple[list[Item], tuple[int, ...]]:
-    """The items with index arrays in bounds, negative entries counted from the end; the shape of those arrays."""
+    """The items with index arrays checked and negative indices wrapped, and the shape that the arrays broadcast to."""
     try:
         selected = _fancy_shape(items)
     except ValueError:
@@ -234,7 +235,7 @@ def _checked(items: list[Item], shape: tuple[int, ...], key: Any) -> tuple[list[
             if low < -n or high >= n:
                 if 0 not in selected:
                     refuse(shape, key)
-                # NumPy lets entries out of bounds pass where broadcasting leaves nothing to select.
+                # NumPy accepts indices out of bounds if broadcasting leaves nothing to select.
                 item = np.zeros(item.shape, np.intp)
             elif low < 0:
                 item = np.where(item < 0, item + n, item)
@@ -244,7 +245,7 @@ def _checked(items: list[Item], shape: tuple[int, ...], key: Any) -> tuple[list[
 
 
 def _fancy_shape(items: list[Item] | tuple[Item, ...]) -> tuple[int, ...]:
-    """The shape that all index arrays broadcast to. (NumPy's own function for it stops at 32 axes.)"""
+    """The shape that all index arrays broadcast to. (``np.broadcast_shapes`` supports at most 32 axes.)"""
     shapes = [
         i.shape if isinstance(i, np.ndarray) else (int(i.value),) for i in items if isinstance(i, (np.ndarray, Flag))
     ]
@@ -260,10 +261,10 @@ def _fancy_shape(items: list[Item] | tuple[Item, ...]) -> tuple[int, ...]:
 
 
 def index_arrays(selection: Selection) -> tuple[tuple[int, ...], list[Any]]:
-    """The shape of a selection with index arrays, and an index array for every axis that broadcasts to that shape.
+    """The shape of a selection with index arrays, and an index array for each axis that broadcasts to that shape.
 
-    By NumPy's rule, the axes of the index arrays stand where the arrays stand in the key if they are side by side
-    there, and in front of all others if not.
+    By NumPy's rule, the axes of the index arrays take the place of the arrays in the key if these are adjacent;
+    otherwise they come first.
 
     >>> shape, (rows, columns) = index_arrays(normalise(([2, 0], slice(1, 3)), (3, 5)))
     >>> shape, rows.tolist(), columns.tolist()
@@ -279,7 +280,7 @@ def index_arrays(selection: Selection) -> tuple[tuple[int, ...], list[Any]]:
     plain = [1 if i is None else i.size for i in items if i is None or isinstance(i, IndexRange)]
     shape = (*plain[:front], *fancy, *plain[front:])
     if 0 in shape:
-        # No index is looked at, and another axis may be too long to list its indices.
+        # No index is needed, and another axis may be too long to list its indices.
         return shape, [0 for i in items if i is not None and not isinstance(i, Flag)]
     arrays: list[Any] = []
     seen = 0

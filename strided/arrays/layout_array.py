@@ -1,7 +1,7 @@
 """LayoutArray: a buffer in an XLA layout that behaves like an ndarray.
 
-The class combines the mixins and adds constructors. Nothing is computed here: `layout` parses what the buffer holds,
-`addressing` says where elements lie, `keys` what an index means, and `transfer` moves elements.
+The class combines the mixins and adds constructors. Nothing is computed here: `layout` parses shapes, `addressing`
+computes where elements lie, `keys` interprets keys, and `transfer` copies elements.
 """
 
 from __future__ import annotations
@@ -27,26 +27,26 @@ from strided.files.mapping import map_file
 from strided.layout import AnyShape, Layout, Shape
 from strided.layout.parser import array_shape
 
-#: Bytes of values in a chunk of `LayoutArray.chunk_shape`: enough that a task's overhead does not matter.
+#: Bytes of values in a chunk of `LayoutArray.chunk_shape`: large enough to make a task's overhead negligible.
 _CHUNK_BYTES = 1 << 24
 
 
 class LayoutArray(Methods, Interchange, Operators, Views, Indexing):
-    """An array in an XLA layout, on the buffer that holds it.
+    """An array in an XLA layout, on an existing buffer.
 
     Parameters
     ----------
-    buffer : bytes, bytearray, memoryview, ndarray, mmap or anything with a buffer
+    buffer : bytes, bytearray, memoryview, ndarray, mmap or any object with the buffer protocol
         The raw bytes, padding included; not copied. The array is read-only if the buffer is.
     shape : str, Shape or BufferSpec
-        XLA's text, or the value; or a spec of another kind of layout.
+        The shape as XLA's text or as a value; or a spec of another kind of layout.
     offset : int, optional
         Bytes before the array.
     bitorder : {"little", "big"}, optional
-        For packed elements: whether the first one of a byte lies in its low bits, or in its high bits as in dumps of
+        For packed elements: whether the first one of a byte is in its low bits, or in its high bits as in dumps of
         jaxlib up to 0.5.2.
     allow_excess : bool, optional
-        Whether to accept a buffer that is longer than padding explains.
+        Whether to accept a buffer with more excess bytes than rounding explains.
 
     Raises
     ------
@@ -55,14 +55,14 @@ class LayoutArray(Methods, Interchange, Operators, Views, Indexing):
     LayoutError
         The shape has a dimension of unknown size, or is a layout alone.
     BufferSizeError
-        The buffer is too short, or ends beyond the next multiple of 4096 bytes; the offset lies outside of it.
+        The buffer is too short, or ends beyond the next multiple of 4096 bytes; or the offset lies outside of it.
     UnsupportedError
-        A tuple, token or opaque shape; a width of elements that cannot be read; a split layout; an ndarray whose
-        elements do not lie one after another.
+        The shape is a tuple, token or opaque, its layout is split, its element width is not supported; or the buffer is
+        not contiguous.
     ValueError
-        Another `bitorder`.
+        `bitorder` is neither "little" nor "big".
     TypeError
-        `buffer` is no buffer, or holds Python objects; `shape` is neither text nor a shape.
+        `buffer` is not a buffer, or contains Python objects; or `shape` is neither text nor a shape.
 
     Examples
     --------
@@ -94,7 +94,7 @@ class LayoutArray(Methods, Interchange, Operators, Views, Indexing):
 
     @classmethod
     def __class_getitem__(cls, parameters: Any, /) -> GenericAlias:
-        """An annotation with shape and dtype, as ``np.ndarray[shape, dtype]``; nothing is checked."""
+        """A type annotation with shape and dtype, as ``np.ndarray[shape, dtype]``; nothing is checked."""
         return GenericAlias(cls, parameters)
 
     @classmethod
@@ -114,31 +114,31 @@ class LayoutArray(Methods, Interchange, Operators, Views, Indexing):
         ----------
         x : array_like
         layout : str, Layout, Shape or BufferSpec, optional
-            Row-major by default. A shape or a spec must have the dimensions of `x`; it names the element type, too.
+            By default row-major. A shape or a spec must have the dimensions of `x`; it also gives the element type.
         padding : scalar, PaddingValue or str, optional
-            What fills the padding: a value, or one of "zero", "one", "lowest", "highest"; "unknown" leaves it as it
-            is. Zero also clears bits of the last byte that hold neither elements nor padding. By default what a legacy
-            layout says, else zero.
+            The value of the padding, or one of "zero", "one", "lowest", "highest"; "unknown" does not fill it. Zero
+            also clears bits of the last byte that belong to no slot. By default the value of a legacy layout,
+            otherwise zero.
         out : writable buffer, optional
-            The buffer to write to; a new one by default.
+            The buffer to write to; by default a new one.
         element_type : str, optional
             XLA's name, such as ``"s4"``; by default that of ``x.dtype``. Values are cast as by ``astype``.
         bitorder : {"little", "big"}, optional
-            Of packed elements, as for `LayoutArray`.
+            For packed elements, as for `LayoutArray`.
 
         Raises
         ------
         NotationError, LayoutError
             The layout is invalid, or does not fit the array.
         UnsupportedError
-            XLA has no element type for the dtype; the elements of `out` do not lie one after another.
+            XLA has no element type for the dtype; or `out` is not contiguous.
         BufferSizeError
             `out` is too short.
         ValueError
-            `out` is read-only, an array in another layout, or overlaps the values, padding that is filled included;
-            another `bitorder`; no such padding.
+            `out` is read-only, is an array in another layout, or overlaps the values (also with padding that is
+            filled); or `bitorder` or `padding` is not one of the known words.
         TypeError, OverflowError
-            NumPy's, for a padding that the dtype cannot hold.
+            As in NumPy, if the dtype cannot represent the padding value.
 
         Examples
         --------
@@ -170,22 +170,22 @@ class LayoutArray(Methods, Interchange, Operators, Views, Indexing):
         return self.from_numpy(self, layout, padding, out, element_type=self.element_type, bitorder=bitorder)
 
     def fill_padding(self, value: Any = "zero") -> None:
-        """Set all padding in the buffer to a value, in place; the elements stay as they are.
+        """Set all padding in the buffer to a value, in place; the elements do not change.
 
-        Zero also clears the bits of the last byte that belong to no slot. What lies in front of the array, and after
-        it, stays.
+        Zero also clears the bits of the last byte that belong to no slot. Bytes before and after the array do not
+        change.
 
         Parameters
         ----------
         value : scalar, PaddingValue or str, optional
-            As `padding` of `from_numpy`: NaN, say, so that a program that reads padding shows it.
+            As `padding` of `from_numpy`. For example, NaN reveals programs that read padding.
 
         Raises
         ------
         ValueError
-            The array is a view; the buffer is read-only; there is no such value.
+            The array is a view, the buffer is read-only, or `value` is an unknown word.
         TypeError, OverflowError
-            NumPy's, for what the dtype cannot hold. None is no value.
+            `value` is None; or, as in NumPy, the dtype cannot represent it.
 
         Examples
         --------
@@ -195,7 +195,7 @@ class LayoutArray(Methods, Interchange, Operators, Views, Indexing):
         [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 0, 0, 12, 13, 0, 0]
         """
         if self.is_view:
-            raise ValueError(f"{self._what()} shares its padding with the whole array: fill that of the whole")
+            raise ValueError(f"{self._description()} shares its padding with the whole array: fill that of the whole")
         memory = self._memory
         memory.begin_writing()
         scalar = padding_scalar(value, self.dtype)
@@ -205,9 +205,9 @@ class LayoutArray(Methods, Interchange, Operators, Views, Indexing):
 
     @property
     def chunk_shape(self) -> tuple[int, ...]:
-        """The shape of chunks that suits reading the array: whole tiles, some megabytes, together in the buffer.
+        """A shape of chunks that is fast to read: some megabytes of whole tiles that are contiguous in the buffer.
 
-        Not called ``chunks``, because xarray takes any duck array with that attribute for one of dask's.
+        Not called ``chunks``, because xarray treats any duck array with that attribute as a dask array.
 
         >>> LayoutArray(np.zeros(1 << 26, np.uint8), "f32[8192,2048]{1,0:T(8,128)}").chunk_shape
         (2048, 2048)
@@ -215,8 +215,8 @@ class LayoutArray(Methods, Interchange, Operators, Views, Indexing):
         return tile_block(self._map, max(1, _CHUNK_BYTES // self.itemsize))
 
 
-def _call_methods_as_users_know_them() -> None:
-    """Have exceptions of calls, and pickles of methods, name LayoutArray and not one of its mixins."""
+def _qualify_methods() -> None:
+    """Give the mixins' methods the qualified names of LayoutArray's, for error messages and pickles of methods."""
     for mixin in LayoutArray.__mro__[1:]:
         if mixin.__module__.startswith(__name__.rpartition(".")[0]):
             for name, method in vars(mixin).items():
@@ -224,7 +224,7 @@ def _call_methods_as_users_know_them() -> None:
                     method.__qualname__, method.__module__ = f"{LayoutArray.__name__}.{name}", __name__
 
 
-_call_methods_as_users_know_them()
+_qualify_methods()
 
 
 def map_array(

@@ -1,8 +1,8 @@
-"""Reading and writing the elements that a large mask chooses.
+"""Fast paths for reading and writing the elements that a large mask selects.
 
-- ``a[mask]`` with many elements: rows are converted a few at a time, and the elements picked from them.
-- ``a[mask] = x``: offsets are computed for a block in the cache, and those picked that the mask chooses. Blocks of
-  packed elements of which many are chosen are converted.
+- ``a[mask]`` with many elements: a few rows at a time are converted, and the elements selected from them.
+- ``a[mask] = x``: the offsets of a block are computed, and the selected ones are written. Blocks of packed elements of
+  which many are selected are converted instead.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from strided.runtime import limits
 from strided.runtime.threads import get_num_threads, run
 from strided.transfer.gather_scatter import offsets_at
 
-#: Bytes of values converted at a time, and the sparsest mask for that, one element in this many.
+#: Bytes of values converted at a time, and the sparsest mask for that: one element in this many.
 _BAND_BYTES = 1 << 20
 _SPARSE = 24
-#: Elements whose offsets are computed at a time, to be picked from.
+#: Elements whose offsets are computed at a time.
 _OFFSETS = 1 << 18
-#: Packed elements are converted if they are up to so many times as sparse as at indices: the whole mask is read in
-#: either case, and searching it takes as long as converting.
+#: Packed elements are converted for masks up to this many times as sparse as for index arrays: the whole mask is
+#: searched in either case, and that takes as long as a conversion.
 _PACKED = 8
 
 
@@ -50,9 +50,9 @@ def gather(array: ArrayBase, mask: npt.NDArray[np.bool_]) -> Array | None:
 
 
 def put(array: ArrayBase, mask: npt.NDArray[np.bool_], values: Array) -> None:
-    """Put values, one for all or one for each element of the array, at the elements that a mask chooses.
+    """Write values (one for all, or one for each element of the array) to the elements that a mask selects.
 
-    As `scatter`, of any array.
+    Unlike `scatter`, for any array.
     """
     if array.size < limits.current.loading_elements or array._map.is_spread:
         array[mask] = values[mask] if values.ndim else values
@@ -62,24 +62,24 @@ def put(array: ArrayBase, mask: npt.NDArray[np.bool_], values: Array) -> None:
 
 
 def scatter(array: ArrayBase, mask: npt.NDArray[np.bool_], values: Array) -> None:
-    """Put values at the elements where a mask of the array's shape is true. Nothing beside them is written.
+    """Write values to the elements where a mask of the array's shape is true, and to no others.
 
     Parameters
     ----------
     array : ArrayBase
-        Each of its elements lies at a place of its own.
+        It must not be broadcast.
     mask : ndarray of bool
     values : ndarray
-        Of the array's dtype: one for all, one for each element of the array, or one for each that the mask chooses.
+        Of the array's dtype: one for all, one for each element of the array, or one for each selected element.
     """
-    # What lies in memory that is written is read before.
+    # Copy what shares memory with the array, before that is written.
     mask, values = (x.copy() if np.may_share_memory(x, array._memory.buffer) else x for x in (mask, values))
     put_chosen = _put_at_offsets if array._memory.bits >= 8 else _put_packed
     put_chosen(array, mask, values, in_turn=values.ndim == 1 and values.shape != mask.shape)
 
 
 def _put_at_offsets(array: ArrayBase, mask: npt.NDArray[np.bool_], values: Array, *, in_turn: bool) -> None:
-    """`scatter` at computed offsets; `in_turn` for values of the chosen elements alone."""
+    """`scatter` at computed offsets; `in_turn` if there is one value for each selected element."""
     pieces = list(blocks.run_boxes(mask.shape, _OFFSETS))
     ends = np.cumsum([np.count_nonzero(mask[box]) for box in pieces]) if in_turn else None
 
@@ -100,12 +100,12 @@ def _put_at_offsets(array: ArrayBase, mask: npt.NDArray[np.bool_], values: Array
             own = values[box].reshape(-1)[chosen] if values.ndim else np.broadcast_to(values, chosen.size)
         part._scatter(offsets, own)
 
-    # Two threads must never write to one byte.
+    # Two threads must not write to the same byte.
     run(task, ((k,) for k in range(len(pieces))), threads=get_num_threads() if array._memory.bits >= 8 else 1)
 
 
 def _put_packed(array: ArrayBase, mask: npt.NDArray[np.bool_], values: Array, *, in_turn: bool) -> None:
-    """`scatter` of packed elements: blocks of which many are chosen are converted; else as `_put_at_offsets`."""
+    """`scatter` of packed elements: blocks with many selected elements are converted; others by `_put_at_offsets`."""
     cuts = blocks.tile_cuts(array._map, blocks.BLOCK_BYTES // array.itemsize)
     if in_turn and not blocks.are_runs(cuts):
         every = np.empty(mask.shape, values.dtype)

@@ -1,6 +1,7 @@
 """The methods of an ndarray.
 
-Each is NumPy's function of the same name, or NumPy's method of the converted array. In-place methods change the buffer.
+Each calls NumPy's function of the same name, or NumPy's method on the converted array. In-place methods change the
+buffer.
 """
 
 from __future__ import annotations
@@ -17,20 +18,20 @@ from strided.arrays.keys import length_of
 from strided.layout.element_types import is_builtin
 from strided.transfer import copy as transfer
 
-#: Takes what NumPy's method of the same name takes.
+#: A method with the parameters of NumPy's method of the same name.
 Method: TypeAlias = Callable[..., Any]
 
 
 def _function(function: Callable[..., Any], name: str, *unknown: str) -> Method:
-    """A method that is one of NumPy's functions, without keywords that the method does not have."""
+    """A method that calls one of NumPy's functions; `unknown` are keywords of the function that the method lacks."""
 
     def method(self: ArrayBase, *args: Any, **kwargs: Any) -> Any:
         if not kwargs.keys().isdisjoint(unknown):
-            return getattr(self.stand_in(), name)(*args, **kwargs)  # refused
+            return getattr(self.stand_in(), name)(*args, **kwargs)  # NumPy raises
         try:
             return function(self, *args, **kwargs)
         except TypeError:
-            # NumPy's methods refuse wrong arguments in other words.
+            # NumPy's methods have other error messages than its functions.
             given, named = with_each((args, kwargs), lambda array: array.stand_in(writeable=True))
             getattr(self.stand_in(), name)(*given, **named)
             raise
@@ -53,12 +54,12 @@ def _changing(name: str) -> Method:
     def method(self: ArrayBase, *args: Any, **kwargs: Any) -> Any:
         if self.is_strided:
             return getattr(self.as_strided(), name)(*args, **kwargs)
-        # A read-only one is refused, whatever its values.
+        # NumPy raises for a read-only array, whatever the values.
         values = self.to_numpy() if self.flags.writeable else self.stand_in()
         try:
             return getattr(values, name)(*args, **kwargs)
         finally:
-            # Also what was changed before an error.
+            # Also after an error: as in NumPy, what was changed before it stays.
             if values.flags.writeable:
                 self[...] = values
 
@@ -69,12 +70,12 @@ def _named(method: Any, name: str, doc: str, original: Callable[..., Any]) -> Me
     """A method with a name, a docstring, and the signature of NumPy's function."""
     method.__name__ = method.__qualname__ = name
     method.__doc__ = doc
-    method.__wrapped__ = original  # `inspect.signature` looks there
+    method.__wrapped__ = original  # for `inspect.signature`
     return method  # type: ignore[no-any-return]
 
 
 def _clip(a: ArrayBase, min: Any = None, max: Any = None, out: Any = None, **kwargs: Any) -> Any:
-    """``numpy.clip`` with the method's arguments: either bound may be left out."""
+    """``numpy.clip`` with the parameters of the method: either bound is optional."""
     return np.clip(a, min, max, out=out, **kwargs)
 
 
@@ -108,7 +109,7 @@ class Methods(ArrayBase):
         """
         return reductions.count(self, predicate, axis)
 
-    # Of the converted array.
+    # Other functions: these get the converted array.
 
     argpartition: Method = _function(np.argpartition, "argpartition")
     argsort: Method = _function(np.argsort, "argsort")
@@ -127,9 +128,9 @@ class Methods(ArrayBase):
     trace: Method = _function(np.trace, "trace")
 
     def choose(self, *choices: Any, **options: Any) -> Any:
-        """The elements of `choices`, several arrays or a sequence of them, that the elements of this array number."""
+        """As ``numpy.ndarray.choose``: `choices` are several arrays, or one sequence of them."""
         if not choices:
-            self.stand_in().choose(**options)  # refused
+            self.stand_in().choose(**options)  # NumPy raises
         return np.choose(self, choices[0] if len(choices) == 1 else choices, **options)
 
     # Changing the array.
@@ -139,7 +140,7 @@ class Methods(ArrayBase):
     sort: Method = _changing("sort")
 
     def put(self, indices: Any, values: Any, mode: Any = "raise") -> None:
-        """Set the elements at flat indices, and write nothing beside them."""
+        """Set the elements at flat indices; no others are written."""
         np.put(self, indices, values, mode)  # type: ignore[arg-type]
 
     def fill(self, value: Any) -> None:
@@ -160,7 +161,7 @@ class Methods(ArrayBase):
         return self
 
     def resize(self, *shape: Any, refcheck: bool = True) -> None:
-        """Refused unless the shape stays the same: the buffer has a fixed size."""
+        """Raises ValueError unless the shape stays the same, because the buffer has a fixed size."""
         wanted = shape[0] if len(shape) == 1 else shape
         if not shape or wanted is None or np.ravel(wanted).tolist() == [*self.shape]:
             return
@@ -169,13 +170,13 @@ class Methods(ArrayBase):
     # Conversions.
 
     def item(self, *args: Any) -> Any:
-        """One element as a Python number: the only one, or that at an index, given as ndarray's ``item`` takes it."""
+        """One element as a Python scalar; arguments as for ``numpy.ndarray.item``."""
         if not args:
             return self._one().item()
         self.stand_in().item(*args)
         index = args[0] if len(args) == 1 else args
         if isinstance(index, tuple) and len(index) == 1:
-            (index,) = index  # of the elements in a row, as NumPy takes it
+            (index,) = index  # as in NumPy, a flat index
         if isinstance(index, tuple):
             return self[tuple(int(i) for i in index)].item()
         return self.flat[int(index)].item()
@@ -183,22 +184,22 @@ class Methods(ArrayBase):
     def tobytes(self, order: Any = "C") -> bytes:
         """The values as bytes, in logical order and without padding; ``a.buffer.tobytes()`` are the physical bytes."""
         if order in ("C", "c") and not self.flags.c_contiguous:
-            return self.dense_bytes().tobytes()  # NumPy takes long to copy across its axes
+            return self.dense_bytes().tobytes()  # NumPy is slow at copying in another order of axes
         return self._values().tobytes(order)
 
     def astype(
         self, dtype: Any, order: Any = "K", casting: Any = "unsafe", subok: bool = True, copy: bool = True
     ) -> Any:
         """The values as another dtype, in an ndarray; the array itself if it has that dtype and `copy` is False."""
-        # A class of dtypes is none to `np.dtype`: NumPy finds the one that it stands for.
+        # `np.dtype` does not accept a DType class; `astype` finds the dtype that it stands for.
         is_class = isinstance(dtype, type) and issubclass(dtype, np.dtype)
         wanted = np.empty(0, self.dtype).astype(dtype, casting=casting).dtype if is_class else np.dtype(dtype)
         if not copy and wanted == self.dtype:
-            np.empty(0, self.dtype).astype(wanted, order, casting, subok)  # refuses what is no order and no casting
+            np.empty(0, self.dtype).astype(wanted, order, casting, subok)  # raises for an invalid order or casting
             place = (order or "K").upper()
             if place in ("K", "A") or (self.flags.c_contiguous if place == "C" else self.flags.f_contiguous):
                 return self
-        # Objects are no bytes, how long texts are depends on the values, and several numbers for each are another axis.
+        # Not block by block: objects, strings (whose length depends on the values), subarrays (which add axes).
         is_number = wanted.itemsize and not wanted.hasobject and wanted.subdtype is None
         is_number = is_number and not (wanted.kind in "mM" and np.datetime_data(wanted)[0] == "generic")
         if not reductions.streams(self) or self.is_strided or order not in ("K", "C") or not is_number:
@@ -211,15 +212,15 @@ class Methods(ArrayBase):
         return result
 
     def getfield(self, dtype: Any, offset: int = 0) -> Array:
-        """Some bytes of every element as another dtype; a view if the layout is plain strides."""
+        """Some bytes of each element as another dtype; a view if the array has strides."""
         return np.asarray(self).getfield(dtype, offset)
 
     def conjugate(self, out: Any = None, /) -> Any:
         """The complex conjugates; the array itself if its dtype is a real one of NumPy's."""
         if out is not None and not isinstance(out, (np.ndarray, ArrayBase)):
-            np.ndarray.conjugate(self.stand_in(), out)  # type: ignore[call-arg]  # refused
+            np.ndarray.conjugate(self.stand_in(), out)  # type: ignore[call-arg]  # NumPy raises
         if not is_builtin(self.dtype) or self.dtype.kind == "c":
-            np.empty(0, self.dtype).conjugate()  # refuses what is no number
+            np.empty(0, self.dtype).conjugate()  # raises for dtypes that are not numeric
             return np.conjugate(self, out)
         if out is None:
             return self
@@ -229,14 +230,14 @@ class Methods(ArrayBase):
     conj = conjugate
 
     def compress(self, condition: Any, axis: Any = None, out: Any = None) -> Any:
-        """The entries along an axis for which a condition is true."""
+        """The slices along an axis for which a condition is true, as ``numpy.compress``."""
         return np.compress(condition, self, axis, out)
 
     def flatten(self, order: Any = "C") -> Array:
-        """A copy of the elements in one axis."""
+        """A one-dimensional copy of the elements."""
         backwards = order in ("F", "f")
         if backwards or order in ("C", "c"):
-            # Copied once, and not by NumPy, which takes long across its axes; into memory that the result owns.
+            # Convert directly into memory that the result owns; a second copy by NumPy would be slow.
             source = self._with_map(self._map.reversed_axes) if backwards else self
             flat = np.empty(self.size, self.dtype)
             source.to_numpy(out=flat.reshape(source.shape))
@@ -244,7 +245,7 @@ class Methods(ArrayBase):
         return self._values().flatten(order)
 
     def take(self, indices: Any, axis: Any = None, out: Any = None, mode: Any = "raise") -> Any:
-        """The elements at indices along an axis, or of the flattened array: only these are read."""
+        """The elements at indices along an axis, or of the flattened array. Only these are read."""
         return np.take(self, indices, axis, out, mode)
 
     @property
@@ -254,7 +255,7 @@ class Methods(ArrayBase):
 
     @property
     def device(self) -> str:
-        """The device in the array API: the CPU."""
+        """The array API's device: the CPU."""
         return "cpu"
 
     def to_device(self, device: Any, /, *, stream: Any = None) -> Self:
@@ -282,7 +283,7 @@ class Methods(ArrayBase):
         raise ValueError("cannot delete array elements")
 
     def _one(self) -> Array:
-        """The array if it has one element; else a stand-in, for NumPy to refuse."""
+        """The values if there is one element; otherwise a stand-in, for which NumPy raises."""
         return self.to_numpy() if self.size == 1 else self.stand_in()
 
     def __bool__(self) -> bool:

@@ -1,7 +1,7 @@
-"""The operators of an array: universal functions; in-place ones write to the buffer.
+"""The operators of an array: they call universal functions; in-place ones write to the buffer.
 
-They defer to other operands as those of an ndarray do. An operand that may know only ndarrays gets one: ``a * csr`` is
-``np.asarray(a) * csr``.
+They defer to other operands as an ndarray's operators do. If the other operand may support only ndarrays, it gets one:
+``a * csr`` is ``np.asarray(a) * csr``.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from strided.arrays import deferral, partners, ufuncs
 from strided.arrays.base import Array, ArrayBase
 
 
-class _Asked(np.ndarray[Any, Any]):
+class _UfuncProbe(np.ndarray[Any, Any]):
     """An ndarray whose operators return the universal function that NumPy would call."""
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        # NumPy 2.0 raises integers to the power 2.0 by squaring a converted copy in place, not the array itself.
+        # For integers ** 2.0, NumPy 2.0 squares a converted copy in place, which is np.power of the array itself.
         return np.power if "out" in kwargs else ufunc
 
 
 def _as_operand(array: ArrayBase) -> Array:
-    """An ndarray for an object that carries out an operator: the array's own memory, or a converted copy.
+    """An ndarray for the operator of another object: the array's own memory, or a converted copy.
 
-    The copy is writeable, unlike that of ``np.asarray``: torch warns of memory that is not.
+    Unlike that of ``np.asarray``, the copy is writeable, because torch warns of read-only memory.
     """
     return np.asarray(array) if array.is_strided else array.to_numpy()
 
@@ -37,7 +37,7 @@ def _forward(ufunc: np.ufunc, operation: Callable[[Any, Any], Any]) -> Any:
 
     def method(self: Operators, other: Any) -> Any:
         if isinstance(other, np.ndarray) and deferral.wants_ndarray(other):
-            return operation(_as_operand(self), other)  # a matrix multiplies in its own way on either side
+            return operation(_as_operand(self), other)  # np.matrix overrides multiplication from either side
         if deferral.opts_out(other):
             return NotImplemented
         if deferral.precedes(other):
@@ -48,7 +48,7 @@ def _forward(ufunc: np.ufunc, operation: Callable[[Any, Any], Any]) -> Any:
 
 
 def _with_modulus(power: Any) -> Any:
-    """``pow(a, x, modulus)``, which NumPy does not know."""
+    """``pow(a, x, modulus)``, which NumPy does not support."""
 
     def method(self: Operators, other: Any, modulus: Any = None) -> Any:
         return power(self, other) if modulus is None else NotImplemented
@@ -58,13 +58,13 @@ def _with_modulus(power: Any) -> Any:
 
 
 def _reflected(ufunc: np.ufunc, operation: Callable[[Any, Any], Any]) -> Any:
-    """``x + a`` after `x` returned NotImplemented: it may know ndarrays."""
+    """``x + a`` after `x` returned NotImplemented; it may still support ndarrays."""
 
     def method(self: Operators, other: Any) -> Any:
         if deferral.is_plain(other):
             return ufunc(other, self)
         if partners.introduce():
-            return operation(other, self)  # now it knows our arrays
+            return operation(other, self)  # the library of `other` was just taught about our arrays
         if deferral.wants_ndarray(other) or hasattr(type(other), method.__name__.replace("__r", "__", 1)):
             return operation(other, _as_operand(self))
         return ufunc(other, self)
@@ -84,11 +84,11 @@ def _in_place(ufunc: np.ufunc, operation: Callable[[Any, Any], Any]) -> Any:
 
 
 def _methods(names: str, make: Callable[..., Any], *, prefix: str = "") -> dict[str, Any]:
-    """Methods by name, for operators given as ``name=ufunc``."""
+    """The methods by name, for operators listed as ``name=ufunc``."""
     found = {}
     for item in names.split():
         name, _, ufunc = item.partition("=")
-        function = f"__i{name}__" if prefix == "i" else f"__{name}__"  # there is none for what is reflected
+        function = f"__i{name}__" if prefix == "i" else f"__{name}__"  # `operator` has no reflected functions
         method = make(getattr(np, ufunc), divmod if name == "divmod" else getattr(operator, function))
         method.__name__ = f"__{prefix}{name}__"
         found[method.__name__] = method
@@ -104,10 +104,10 @@ _BINARY = f"{_WITH_IN_PLACE} divmod=divmod"
 
 
 class Operators(np.lib.mixins.NDArrayOperatorsMixin, ArrayBase):
-    """Mixin: operators, by way of universal functions."""
+    """Mixin: operators, which call universal functions."""
 
     __slots__ = ()
-    #: That of an ndarray: other classes take precedence as over an ndarray.
+    #: That of an ndarray, so that other classes take precedence by the same rules.
     __array_priority__: float = deferral.NDARRAY_PRIORITY
 
     def _applied(self, ufunc: np.ufunc, other: Any) -> Any:
@@ -122,7 +122,7 @@ class Operators(np.lib.mixins.NDArrayOperatorsMixin, ArrayBase):
     def _changed(self, ufunc: np.ufunc, other: Any) -> Any:
         if ufunc is np.power and (chosen := self._power(other)) is not np.power:
             return chosen(self, out=(self,))
-        call: Any = ufunc  # mypy takes it for a function of ndarrays alone
+        call: Any = ufunc  # for mypy, it accepts only ndarrays
         if ufunc is not np.matmul:
             return call(self, other, out=(self,))
         # As NumPy does: with these axes the result is not broadcast into the array.
@@ -142,14 +142,14 @@ class Operators(np.lib.mixins.NDArrayOperatorsMixin, ArrayBase):
         try:
             return ufunc(self, other)
         except np._core._exceptions._UFuncNoLoopError:  # type: ignore[attr-defined]
-            # To NumPy, operands that cannot be compared are unequal.
+            # In NumPy, operands that cannot be compared are unequal.
             return compare(self.stand_in(), other)
 
     def _power(self, exponent: Any) -> np.ufunc:
-        """The universal function by which NumPy raises to a power: to the second by `square`."""
+        """The universal function that NumPy calls for a power: `square` for 2, for example."""
         if not isinstance(exponent, (int, float, complex, np.generic, np.ndarray)) or np.ndim(exponent):
             return np.power
-        chosen: Any = np.zeros((1,) * self.ndim, self.dtype).view(_Asked) ** exponent
+        chosen: Any = np.zeros((1,) * self.ndim, self.dtype).view(_UfuncProbe) ** exponent
         return chosen if isinstance(chosen, np.ufunc) else np.power
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:

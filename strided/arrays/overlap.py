@@ -1,7 +1,7 @@
-"""Whether two arrays share memory: exactly, or by their bounds alone.
+"""Whether two arrays share memory: exactly, or by their bounds only.
 
-Two views of one array are compared axis by axis, as arithmetic progressions of indices. Other pairs without plain
-strides are enumerated byte by byte, up to a limit.
+Two views of one array are compared axis by axis, as arithmetic progressions of indices. For other pairs of which one
+has no strides, all bytes are enumerated, up to a limit.
 """
 
 from __future__ import annotations
@@ -21,25 +21,25 @@ from strided.planning.offset_tables import distinct
 from strided.transfer.flat_memory import address_of
 from strided.transfer.region import addresses_of
 
-#: The most elements, of both arrays together, that are enumerated.
+#: The most elements of both arrays together whose bytes are enumerated.
 _MOST_ELEMENTS = 1 << 24
 
 
 class _Values(np.ndarray):
-    """Bytes of converted values that know the buffer that they were read from."""
+    """Bytes of converted values, with a reference to the buffer from which they were read."""
 
     source: weakref.ref[Array]
 
 
-def shown(values: npt.NDArray[np.uint8], array: ArrayBase) -> Array:
-    """Converted values of an array, given as bytes, as an ndarray that can never be made writeable."""
+def read_only_values(values: npt.NDArray[np.uint8], array: ArrayBase) -> Array:
+    """Converted values of an array, given as bytes, as an ndarray that cannot be made writeable."""
     known = values.view(_Values)
     known.source = weakref.ref(array._memory.buffer)
     return np.ndarray(array.shape, array.dtype, np.frombuffer(known.data.toreadonly(), np.uint8))
 
 
-def _shows(x: Any, array: Any) -> bool:
-    """Whether an ndarray holds values converted from the buffer of an array."""
+def _is_converted_from(x: Any, array: Any) -> bool:
+    """Whether an ndarray contains values converted from the buffer of an array."""
     while type(x) is np.ndarray:
         x = x.base
     values: Any = x.obj if isinstance(x, memoryview) else None
@@ -48,16 +48,16 @@ def _shows(x: Any, array: Any) -> bool:
 
 
 def as_memory(x: Any) -> Any:
-    """An argument of `may_share` and `share`: an array in a layout, or an ndarray."""
+    """An object as an argument of `may_share` and `share`: a layout array or an ndarray."""
     return x if isinstance(x, ArrayBase) else np.asarray(x)
 
 
 def may_share(first: Any, second: Any) -> bool:
-    """Whether two arrays' byte ranges overlap, or one holds values converted from the other: False is certain.
+    """Whether two arrays' byte ranges overlap, or one contains values converted from the other. False is certain.
 
-    NumPy asks this of ``np.asarray(a)`` and `a` before it writes to the former.
+    NumPy calls this with ``np.asarray(a)`` and `a` before it writes to the former.
     """
-    return _spans_meet(first, second) or _shows(first, second) or _shows(second, first)
+    return _spans_meet(first, second) or _is_converted_from(first, second) or _is_converted_from(second, first)
 
 
 def _spans_meet(first: Any, second: Any) -> bool:
@@ -68,12 +68,12 @@ def _spans_meet(first: Any, second: Any) -> bool:
 
 
 def share(first: Any, second: Any, max_work: Any = -1) -> bool:
-    """Whether a byte belongs to an element of both arrays. (Packed elements share the byte that they lie in.)
+    """Whether a byte belongs to elements of both arrays. (Packed elements in one byte share it.)
 
     Raises
     ------
     numpy.exceptions.TooHardError
-        Finding out would take too long.
+        It would take too long to find out.
     """
     if max_work == 0:
         return may_share(first, second)
@@ -92,7 +92,7 @@ def share(first: Any, second: Any, max_work: Any = -1) -> bool:
 
 
 def _span(x: Any) -> tuple[int, int]:
-    """The first address, and the one past the last."""
+    """The address of the first byte, and the address past the last one."""
     return addresses_of(x.region) if isinstance(x, ArrayBase) else byte_bounds(x)
 
 
@@ -111,7 +111,7 @@ def _bytes_of(x: Any) -> npt.NDArray[np.int64]:
 
 
 def _boxes_meet(first: ArrayBase, second: ArrayBase) -> bool | None:
-    """Whether two views of one array share an element; None if their indices do not tell."""
+    """Whether two views of one array share an element; None if that does not follow from their index ranges."""
     own, other = first._memory, second._memory
     if own.spec != other.spec or own.bits != other.bits or address_of(own.buffer) != address_of(other.buffer):
         return None
@@ -131,7 +131,7 @@ def _meet(first: IndexRange, second: IndexRange) -> bool:
     common = math.gcd(a.step, b.step)
     if (b.start - a.start) % common:
         return False
-    # The least number from `low` on that lies in both, by the Chinese remainder theorem.
+    # The least number of both that is `low` or more, by the Chinese remainder theorem.
     low, high = max(a.start, b.start), min(a[-1], b[-1])
     step = a.step // common * b.step
     turns = (b.start - a.start) // common * pow(a.step // common, -1, b.step // common) if b.step != common else 0
@@ -141,7 +141,7 @@ def _meet(first: IndexRange, second: IndexRange) -> bool:
 
 
 def repeats(out: Any) -> bool:
-    """Whether some elements may lie at one place."""
+    """Whether several indices may address the same memory."""
     if isinstance(out, ArrayBase):
         return out._map.is_spread
     span = out.itemsize

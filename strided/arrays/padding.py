@@ -1,7 +1,7 @@
 """Filling the padding of a buffer.
 
-XLA leaves the contents of padding open. It is never read as data here, and written only when a buffer is made or
-somebody asks for it.
+XLA does not specify the content of padding. This package never reads it as data, and writes it only when it makes a
+buffer, or on request.
 """
 
 from __future__ import annotations
@@ -24,33 +24,33 @@ from strided.runtime.cache import forgettable
 from strided.transfer import copy as transfer
 from strided.transfer.chunks import chunks
 
-#: Contiguous bytes that are filled in the time that one run takes besides its own: as long as they stay in the cache,
-#: and beyond.
+#: The overhead of a run, as the contiguous bytes that are filled in the same time: for buffers that fit in the cache,
+#: for larger ones, and the largest size that fits.
 _RUN_BYTES, _FAR_RUN_BYTES, _CACHED_BYTES = 1 << 10, 1 << 8, 1 << 21
-#: Slots that are looked at together where each is looked at.
+#: Slots that `unused_slots` yields at a time.
 _CHUNK_SLOTS = 1 << 20
 
 _NAMES = {kind.name.removesuffix("_PAD").lower(): kind for kind in list(PaddingValue)[1:]}  # all but INVALID_PAD
 
 
 def padding_scalar(padding: Any, dtype: np.dtype[Any]) -> Any:
-    """The value that `padding` names, as a 0-d array of a dtype; None for "unknown".
+    """The padding value as a 0-d array of a dtype; None for "unknown".
 
     Lowest and highest are infinities if the dtype has them, as in XLA's legacy padding for maxima and minima.
 
     Raises
     ------
     ValueError
-        No such kind of padding.
-    TypeError
-        None; and NumPy's, with OverflowError, for what the dtype cannot hold.
+        `padding` is an unknown word.
+    TypeError, OverflowError
+        `padding` is None; or, as in NumPy, the dtype cannot represent it.
     UnsupportedError
-        Complex numbers have no lowest or highest.
+        Complex dtypes have no lowest or highest value.
 
     >>> padding_scalar("lowest", np.dtype(np.int8))
     array(-128, dtype=int8)
     """
-    if padding is None or (isinstance(padding, str) and padding not in _NAMES):  # of None NumPy would make NaN
+    if padding is None or (isinstance(padding, str) and padding not in _NAMES):  # NumPy would convert None to NaN
         error = TypeError if padding is None else ValueError
         raise error(f"padding is a value or one of {', '.join(map(repr, _NAMES))}, not {padding!r}")
     if isinstance(padding, str):
@@ -69,7 +69,7 @@ def padding_scalar(padding: Any, dtype: np.dtype[Any]) -> Any:
 
 
 def _extreme(dtype: np.dtype[Any], *, highest: bool) -> Any:
-    """The lowest or highest value of a dtype, for small ones by looking at every value."""
+    """The lowest or highest value of a dtype; for dtypes of ml_dtypes, found among all values."""
     if dtype.kind == "c":
         raise UnsupportedError(f"{dtype} has no lowest or highest value")
     if dtype.kind in "iu":
@@ -79,17 +79,16 @@ def _extreme(dtype: np.dtype[Any], *, highest: bool) -> Any:
         return np.array(np.inf if highest else -np.inf, dtype)
     every = np.arange(256 ** min(2, dtype.itemsize), dtype=np.uint16)
     values = every.astype(np.uint8).view(dtype) if dtype.itemsize == 1 else every.view(dtype)
-    with np.errstate(invalid="ignore"):  # of signalling NaNs
+    with np.errstate(invalid="ignore"):  # signalling NaNs
         numbers = np.asarray(values, np.float64)
     best = np.nanargmax(numbers) if highest else np.nanargmin(numbers)
     return values[best].reshape(())
 
 
 def fill_padding(memory: LayoutBuffer, value: Any) -> None:
-    """Set every slot of an array's buffer that holds no element to a value (a 0-d array of its dtype).
+    """Set all padding of a buffer to a value (a 0-d array of its dtype), before its elements are written.
 
-    Other slots may be set, too: their elements have yet to be written. Bits after the last packed slot become zero if
-    the value is all zeros, and stay as they are if not.
+    Other slots may be set, too. Bits after the last packed slot are cleared if the value is all zeros.
     """
     buffer, spec, bits = memory.buffer, memory.spec, memory.bits
     pattern = transfer.pattern_of(value, bits)
@@ -104,9 +103,9 @@ def fill_padding(memory: LayoutBuffer, value: Any) -> None:
 
 
 def refill_padding(memory: LayoutBuffer, value: Any) -> None:
-    """Set every slot of an array's buffer that holds no element to a value (a 0-d array of its dtype), and no other.
+    """Set all padding of a buffer to a value (a 0-d array of its dtype), and no other slots.
 
-    Bits after the last packed slot become zero if the value is all zeros.
+    Bits after the last packed slot are cleared if the value is all zeros.
     """
     spec, region = memory.spec, memory.region
     pattern = transfer.pattern_of(value, memory.bits)
@@ -128,7 +127,7 @@ def unused_bits(spec: BufferSpec, *, low_first: bool) -> int:
 
 
 def unused_slots(spec: BufferSpec) -> Iterator[npt.NDArray[np.int64]]:
-    """The slots that hold no element, in order, for specs that have no maps of them. It takes a byte for each slot."""
+    """The slots that hold no element, in order, for specs without padding maps. Takes a byte of memory per slot."""
     unused = np.ones(spec.slots, np.bool_)
     for box in chunks(spec.address_map.shape):
         unused[spec.address_map.offsets(box)] = False
@@ -138,14 +137,14 @@ def unused_slots(spec: BufferSpec) -> Iterator[npt.NDArray[np.int64]]:
 
 @lru_cache(maxsize=256)
 def _all_slots(count: int) -> AddressMap:
-    """A map of all slots; cached, so that conversions are recognised by it."""
+    """A map of all slots; cached, because conversions are found by the identity of maps."""
     return AddressMap.from_strides((count,), (1,))
 
 
 @forgettable
 @lru_cache(maxsize=512)
 def _filled(spec: BufferSpec, bits: int) -> tuple[AddressMap, ...] | None:
-    """Maps of what is filled: the padding; None for all slots, if that is faster or the padding is unknown."""
+    """Maps of the padding, or None to fill all slots, if that is faster or there are no padding maps."""
     maps, size = spec.padding_maps, -(-spec.slots * bits // 8)
     if maps is None:
         return None

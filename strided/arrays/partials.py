@@ -1,6 +1,6 @@
-"""Partial results of reductions: that of one block, and that of two put together (`block_reduce.Reduction`).
+"""Partial results of reductions: of one block, and combined from two (see `block_reduce.Reduction`).
 
-Within a block, NumPy adds in the type `work`; what goes across blocks is in double precision.
+Within a block, NumPy adds in the dtype `work`; across blocks, double precision is used.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Axes = tuple[int, ...]
 
 
 def _wide(x: Any) -> Array:
-    """Floating point in double precision, other types unchanged."""
+    """Floating point converted to double precision; other dtypes unchanged."""
     array: Array = np.asarray(x)
     if array.dtype.kind == "c":
         array = array.astype(np.complex128, copy=False)
@@ -29,14 +29,14 @@ def _wide(x: Any) -> Array:
 
 
 def _count(values: Array, where: Any, axes: Axes) -> Array:
-    """How many elements of a block are reduced."""
+    """The number of elements of a block that are reduced."""
     if where is True:
         return np.asarray(math.prod(values.shape[k] for k in axes), np.intp)
     return np.add.reduce(np.broadcast_to(where, values.shape), axis=axes, dtype=np.intp, keepdims=True)
 
 
 def _chosen(values: Array, where: Any, skip: bool) -> Any:
-    """The mask `where`, of elements that are not NaN if `skip`."""
+    """The mask `where`; with `skip`, without NaN elements."""
     if not skip or values.dtype.kind in "iub":
         return where
     found = values == values
@@ -51,9 +51,9 @@ def block_sum(values: Array, where: Any, box: Box, axes: Axes, *, work: np.dtype
 
 
 def block_moments(values: Array, where: Any, box: Box, axes: Axes, *, work: np.dtype[Any], skip: bool) -> Partial:
-    """The number of elements, their mean as a large and a small part, and the sum of squared distances from it.
+    """The number of elements, their mean as a large and a small part, and the sum of squared deviations.
 
-    Means of blocks are close together; in one part, rounding would swamp their differences.
+    Means of blocks are nearly equal; in a single part, rounding errors would exceed their differences.
     """
     where = _chosen(values, where, skip)
     own = None if values.dtype == work else values.astype(work)
@@ -62,11 +62,11 @@ def block_moments(values: Array, where: Any, box: Box, axes: Axes, *, work: np.d
     add = partial(np.add.reduce, axis=axes, keepdims=True, where=where)
     some = np.maximum(n, 1)
     near = np.asarray(add(values) / some).astype(work, copy=False)
-    with np.errstate(invalid="ignore"):  # of a mean that is infinite: `reductions` tells
+    with np.errstate(invalid="ignore"):  # an infinite mean, of which `reductions` warns
         apart = np.subtract(values, near, out=own)
     # `near` is rounded; the remainder corrects both the mean and the squares.
     rest = _wide(add(apart)) / some
-    # Where the sum overflows, all lie infinitely far from the mean, as NumPy has it.
+    # As in NumPy, if the sum overflows, deviations from the mean are infinite.
     rest = np.where(np.isinf(near), 0, rest)
     squares = _wide(add(_squared(apart) if apart.dtype.kind == "c" else np.square(apart, out=apart)))
     return n, _wide(near), rest, np.maximum(squares - _squared(rest) * n, 0)
@@ -77,13 +77,13 @@ def _squared(x: Array) -> Array:
 
 
 def merged_moments(first: Partial, second: Partial) -> Partial:
-    """The number, mean and squares of two, by the pairwise update of Chan, Golub and LeVeque (1979)."""
+    """`block_moments` of two combined, by the pairwise update of Chan, Golub and LeVeque (1979)."""
     (n, mean, rest, squares), (m, other, small, more) = first, second
     total = n + m
     share = m / np.maximum(total, 1)
     if np.any(opposite := np.isinf(mean) & (other == -mean)):
-        np.add.reduce([mean[opposite], other[opposite]])  # of which NumPy tells
-    with np.errstate(invalid="ignore"):  # of means that are infinite
+        np.add.reduce([mean[opposite], other[opposite]])  # to have NumPy warn of inf - inf
+    with np.errstate(invalid="ignore"):  # infinite means
         apart = np.where(m == 0, 0, (other - mean) + (small - rest))
         step = apart * share + rest
         large = np.where(np.isinf(mean) | np.isinf(other), mean + other, mean + step)
@@ -94,7 +94,7 @@ def merged_moments(first: Partial, second: Partial) -> Partial:
 
 
 def block_extreme(values: Array, where: Any, box: Box, axes: Axes, *, ufunc: np.ufunc, initial: Any) -> Partial:
-    """The extreme element, or whatever else `ufunc` reduces elements to."""
+    """The elements reduced by `ufunc`, such as `np.maximum`."""
     extra = {} if initial is None else {"initial": initial}
     return (np.asarray(ufunc.reduce(values, axis=axes, keepdims=True, where=where, **extra)),)
 
@@ -111,15 +111,15 @@ def block_place(values: Array, where: Any, box: Box, axes: Axes, *, function: An
 
 
 def first_place(first: Partial, second: Partial, *, better: np.ufunc) -> Partial:
-    """The more extreme of two, NaN before any number; of equals, the one with the lower index."""
+    """The more extreme of two, where NaN comes first; of equal ones, that with the lower index."""
     (value, index), (other, place) = first, second
     is_nan, other_nan = value != value, other != other
     same = (value == other) | (is_nan & other_nan)
-    with np.errstate(invalid="ignore"):  # of complex NaN
+    with np.errstate(invalid="ignore"):  # complex NaN
         take = (better(other, value) | (other_nan & ~is_nan)) & ~same | (same & (place < index))
     return np.where(take, other, value), np.where(take, place, index)
 
 
 def combined(first: Partial, second: Partial, *, ufunc: np.ufunc) -> Partial:
-    """What `ufunc` makes of two, part by part."""
+    """Two partial results combined by `ufunc`, array by array."""
     return tuple(ufunc(x, y) for x, y in zip(first, second, strict=True))

@@ -1,6 +1,6 @@
-"""What arrays ask of the modules that know other libraries: a table that `strided.interop` fills.
+"""Tables of the modules for other libraries, which `strided.interop` fills.
 
-It holds only names; a module is imported once its library is.
+They contain only names; a module is imported after its library was.
 """
 
 from __future__ import annotations
@@ -9,14 +9,14 @@ import sys
 from importlib import import_module
 from typing import Any
 
-#: Our module that introduces our arrays to a library, by the module of the library that must have been imported.
+#: Our module that registers our arrays with a library, by the library's module.
 INTRODUCTIONS: dict[str, str] = {}
-#: Our module and its function that makes a library's array of one of ours, by the library.
+#: Our module, and its function that converts our array to the library's, by library.
 CONVERSIONS: dict[str, tuple[str, str]] = {}
 
 
 def introduce() -> bool:
-    """Introduce our arrays to the libraries that are loaded; whether any of them did not know them before."""
+    """Register our arrays with all imported libraries. Returns whether there was a new one."""
     new = [own for library, own in INTRODUCTIONS.items() if library in sys.modules and own not in sys.modules]
     for own in new:
         import_module(own)
@@ -24,6 +24,6 @@ def introduce() -> bool:
 
 
 def convert(library: str, array: Any) -> Any:
-    """An array as a library's own."""
+    """An array converted to a library's own."""
     module, function = CONVERSIONS[library]
     return getattr(import_module(module), function)(array)

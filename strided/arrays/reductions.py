@@ -1,8 +1,8 @@
 """NumPy's reductions of large arrays: sums, extremes and their indices, counts, means and variances.
 
-`stream` does what NumPy's function does, block by block. NumPy itself, asked with a stand-in of one element, gives the
-dtype of the result and refuses wrong arguments. Single precision is added as such within a block, and in double
-precision across blocks; for shorter types see `wide_sums`.
+`stream` computes what NumPy's function does, block by block. NumPy is called with a stand-in of one element for the
+dtype of the result and to check arguments. Single precision is added as such within a block, and in double precision
+across blocks; for shorter dtypes see `wide_sums`.
 """
 
 from __future__ import annotations
@@ -33,15 +33,14 @@ from strided.errors import warn
 from strided.layout.element_types import is_builtin
 from strided.runtime.argument_checks import check_function
 
-#: Arrays of at least this many bytes of values are read block by block; of smaller ones NumPy reduces a converted copy.
+#: Arrays of at least this many bytes are reduced block by block; for smaller ones, NumPy reduces a converted copy.
 STREAM_BYTES = 1 << 24
-#: Sums of at most this many bytes each do not stream: partial results, in double precision twice, are larger than a
-#: converted copy.
+#: If each sum adds at most this many bytes, do not stream: partial results would be larger than a converted copy.
 FEW_BYTES = 16
 
 
 def streams(array: Any) -> bool:
-    """Whether something is an array in a layout too large to be converted as a whole."""
+    """Whether an object is a layout array that is large enough to be processed block by block."""
     return isinstance(array, ArrayBase) and array.nbytes >= STREAM_BYTES and array.size > 0 and array.ndim > 0
 
 
@@ -52,7 +51,7 @@ class ReductionCall(NamedTuple):
     ----------
     array : ArrayBase
     axes : tuple of int
-        Axes that are reduced, normalised.
+        The reduced axes, normalized.
     work : numpy.dtype
         Dtype in which the elements of a block are added.
     where : True or mask
@@ -74,18 +73,18 @@ class ReductionCall(NamedTuple):
     def added(
         self, start: Callable[..., Partial], combine: Callable[[Partial, Partial], Partial], *, skip: bool
     ) -> Partial:
-        """The partial result where elements are added in the type `work`, without NaN if `skip`."""
+        """The partial result of a reduction that adds elements in the dtype `work`; with `skip`, without NaN."""
         itemsize = self.work.itemsize if wide_sums.wide(self.array.dtype) else self.array.itemsize
         return self.reduced(Reduction(partial(start, work=self.work, skip=skip), combine, itemsize=itemsize))
 
 
 def stream(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """The result of one of NumPy's reductions for a large array; NotImplemented if NumPy itself must be called.
+    """The result of one of NumPy's reductions for a large array; NotImplemented if NumPy must be called instead.
 
     Raises
     ------
     TypeError, ValueError
-        As NumPy does.
+        As in NumPy.
     """
     implementation = IMPLEMENTATIONS.get(function)
     first: Any = args[0] if args else kwargs.get("a")
@@ -106,16 +105,16 @@ def stream(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str
     except Exception:
         if out is None:
             raise
-        return NotImplemented  # it may be well with `out`
+        return NotImplemented  # it may be valid with `out`
     axes = tuple(range(array.ndim)) if axis is None else normalize_axis_tuple(axis, array.ndim)
     if function in _SUMS and math.prod(array.shape[k] for k in axes) * array.itemsize <= FEW_BYTES:
         return NotImplemented
     kept = _kept(array.shape, axes, keepdims=others.get("keepdims", False))
     if out is not None:
         if out.shape != kept:
-            return ask(array.stand_in(), out=_place_like(out, out.shape))  # refused
+            return ask(array.stand_in(), out=_place_like(out, out.shape))  # NumPy raises
         if out.dtype != np.asarray(example).dtype:
-            return NotImplemented  # which decides about the type that elements have meanwhile
+            return NotImplemented  # in NumPy, the dtype of `out` affects that of intermediate sums
         example = ask(small, out=_place_like(out, np.shape(example)), **masked)
     dtype = np.asarray(example).dtype
     work = _work(np.dtype(others["dtype"]) if others.get("dtype") is not None else None, given_dtype, dtype)
@@ -127,7 +126,7 @@ def stream(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str
 
 
 class _Arguments(NamedTuple):
-    """The arguments of one of NumPy's reductions by name; `others` are those that NumPy takes with a stand-in, too."""
+    """The arguments of one of NumPy's reductions by name; `others` are those that a call with a stand-in needs, too."""
 
     array: ArrayBase
     axis: Any
@@ -138,7 +137,7 @@ class _Arguments(NamedTuple):
 
 
 def _arguments(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Arguments | None:
-    """The arguments of a reduction; None if NumPy itself must be called. What NumPy refuses, it refuses here."""
+    """The arguments of a reduction; None if NumPy must be called instead. Raises if ddof and correction are given."""
     try:
         bound = wide_sums.signature(function).bind(*args, **kwargs).arguments
     except TypeError:
@@ -146,7 +145,7 @@ def _arguments(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict
     given = {name: value for name, value in bound.items() if value is not np._NoValue}
     array, axis, out, where = given.pop("a"), given.pop("axis", None), given.pop("out", None), given.pop("where", True)
     if "correction" in given and given.get("ddof", 0) != 0:
-        function(array.stand_in(), axis=axis, **given)  # refused
+        function(array.stand_in(), axis=axis, **given)  # NumPy raises
     ddof = given.pop("ddof", 0)
     ddof = given.pop("correction", ddof)
     if not _is_usual(array, axis, out, where, ddof) or "mean" in given:
@@ -155,14 +154,14 @@ def _arguments(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict
 
 
 def _place_like(out: Any, shape: tuple[int, ...]) -> Array:
-    """A place for results of the same type, which NumPy refuses if it would refuse `out`: before anything is read."""
+    """An array with the dtype and writeable flag of `out`, so that NumPy raises for it before anything is read."""
     place = np.empty(shape, out.dtype)
     place.flags.writeable = out.flags.writeable
     return place
 
 
 def _is_usual(array: ArrayBase, axis: Any, out: Any, where: Any, ddof: Any) -> bool:
-    """Whether numbers are reduced, and the arguments are of the types that NumPy documents."""
+    """Whether the array is numeric, and the arguments have the types that NumPy documents."""
     has_numbers = array.dtype.isbuiltin == 2 or array.dtype.kind not in "SUV"
     is_axis = axis is None or isinstance(axis, int | np.integer) or (isinstance(axis, tuple) and bool(axis))
     is_place = out is None or isinstance(out, np.ndarray | ArrayBase)
@@ -170,7 +169,7 @@ def _is_usual(array: ArrayBase, axis: Any, out: Any, where: Any, ddof: Any) -> b
 
 
 def _kept(shape: tuple[int, ...], axes: Axes, *, keepdims: Any = False) -> tuple[int, ...]:
-    """The shape of the result: without the axes that are reduced, or with these of size 1."""
+    """The shape of the result: without the reduced axes, or with `keepdims` of size 1."""
     if keepdims:
         return tuple(1 if k in axes else n for k, n in enumerate(shape))
     return tuple(n for k, n in enumerate(shape) if k not in axes)
@@ -185,7 +184,7 @@ def _fits(where: Any, shape: tuple[int, ...]) -> bool:
 
 
 def _work(asked: np.dtype[Any] | None, given: np.dtype[Any], result: np.dtype[Any]) -> np.dtype[Any] | None:
-    """The dtype in which elements are added; None if only NumPy knows how."""
+    """The dtype in which elements are added; None if NumPy must be called instead."""
     wanted = result if asked is None else asked
     if given.kind == "c":
         if wanted.kind == "c":
@@ -219,7 +218,7 @@ def _mean_of(call: ReductionCall, *, skip: bool = False) -> Array:
 def _var_of(call: ReductionCall, *, skip: bool = False) -> Array:
     count, mean, _, squares = call.added(block_moments, merged_moments, skip=skip)
     if np.any(lost := np.isinf(mean) & np.isnan(squares)):
-        np.subtract(mean[lost], mean[lost])  # infinite elements less their mean, of which NumPy tells
+        np.subtract(mean[lost], mean[lost])  # to have NumPy warn of inf - inf, as for infinite elements less their mean
     freedom = count - call.ddof
     if np.any(freedom <= 0):
         warn("Degrees of freedom <= 0 for slice" + "." * skip, RuntimeWarning)
@@ -231,7 +230,7 @@ def _var_of(call: ReductionCall, *, skip: bool = False) -> Array:
 
 def _extreme_of(call: ReductionCall, *, ufunc: np.ufunc) -> Array:
     start = partial(block_extreme, ufunc=ufunc, initial=call.initial)
-    # Along some of the axes, NumPy compares its own types twice as fast in whole rows as in pieces of a tile.
+    # If some axes are kept, NumPy compares its own dtypes twice as fast in whole rows as in pieces of tiles.
     in_rows = len(call.axes) < call.array.ndim and is_builtin(call.array.dtype)
     return call.reduced(Reduction(start, partial(combined, ufunc=ufunc), in_order=in_rows))[0]
 
@@ -251,8 +250,8 @@ def _place_of(call: ReductionCall, *, function: Any, better: np.ufunc) -> Array:
     best: list[Any] = []
 
     def matters(values: Array) -> bool:
-        """Whether the extreme may be among these: only then its index is looked for."""
-        # Types of ml_dtypes have no fast maximum, and NumPy would copy elements in another order.
+        """Whether the extreme may be among these values; only then is its index computed."""
+        # In memory order, because NumPy would copy otherwise. Dtypes of ml_dtypes have no fast maximum, but `function`.
         line = blocks.in_memory_order(values)
         own = line[function(line)]
         with np.errstate(invalid="ignore"):
@@ -274,14 +273,14 @@ def _count_of(call: ReductionCall, *, predicate: Callable[[Array], Array] | None
     def start(values: Array, where: Any, box: Box, axes: Axes) -> Partial:
         found = values if predicate is None else _truths_of(predicate, values)
         if len(axes) == values.ndim:
-            # Along given axes NumPy would make booleans of them first.
+            # With an axis argument, NumPy would convert to booleans first.
             return (np.full((1,) * values.ndim, np.count_nonzero(blocks.in_memory_order(found))),)
         return (np.asarray(np.count_nonzero(found, axis=axes, keepdims=True)),)
 
     return call.reduced(Reduction(start, _SUMMED))[0]
 
 
-#: What NumPy calls in place of these where no element can be NaN: it warns in other words, and divides by zero.
+#: For dtypes without NaN, NumPy calls these instead, which have other warnings.
 _OF_NUMBERS: dict[Callable[..., Any], Callable[..., Any]] = {
     np.nanmean: np.mean,
     np.nanvar: np.var,
@@ -325,7 +324,7 @@ OF_UFUNC: dict[np.ufunc, Callable[..., Any]] = {
 
 
 def _truths_of(predicate: Callable[[Array], Array], values: Array) -> Array:
-    """What a caller's function says of each element; ValueError for one that says it of all together."""
+    """The result of a predicate for each element; ValueError if the result has another shape."""
     found = np.asarray(predicate(values))
     if found.shape != values.shape:
         raise ValueError(
@@ -335,7 +334,7 @@ def _truths_of(predicate: Callable[[Array], Array], values: Array) -> Array:
 
 
 def count(array: ArrayBase, predicate: Callable[[Array], Array], axis: Any = None) -> Any:
-    """As `LayoutArray.count`."""
+    """`LayoutArray.count`."""
     check_function(predicate, "predicate")
     axes = tuple(range(array.ndim)) if axis is None else normalize_axis_tuple(axis, array.ndim)
     if not streams(array):

@@ -1,4 +1,4 @@
-"""One call of a universal function's method, and where NumPy's own differ from what they say."""
+"""A call of a universal function's method, and workarounds for bugs of NumPy's universal functions."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-#: What NumPy raises once it has computed all elements: the errors that np.errstate or a filter of warnings makes.
+#: What NumPy raises after computing all elements: errors by np.errstate or by warning filters.
 AFTERWARDS = FloatingPointError, RuntimeWarning
-#: NumPy 2.4 leaves out some of their results if these are not contiguous, as in blocks.
-_NEIGHBOURS_ONLY: set[np.ufunc] = {np.isnan, np.isfinite, np.isinf, np.signbit}
+#: NumPy 2.4 omits some results of these if the output is not contiguous, as in blocks.
+_CONTIGUOUS_ONLY: set[np.ufunc] = {np.isnan, np.isfinite, np.isinf, np.signbit}
 
 
 class UfuncCall(NamedTuple):
-    """A call of a universal function's method, as ``__array_ufunc__`` gets it.
+    """A call of a universal function's method, as passed to ``__array_ufunc__``.
 
     Attributes
     ----------
@@ -23,9 +23,9 @@ class UfuncCall(NamedTuple):
         ``"__call__"``, ``"reduce"``, ``"at"`` and so on.
     inputs : tuple
     outs : tuple
-        What stands at ``out=``, None where NumPy is to make an array; () without ``out=``.
+        The argument ``out``, with None where NumPy makes the array; () if there is none.
     kwargs : dict
-        All keywords, `out` among them.
+        All keyword arguments, including `out`.
     """
 
     ufunc: np.ufunc
@@ -36,29 +36,29 @@ class UfuncCall(NamedTuple):
 
     @property
     def written(self) -> tuple[Any, ...]:
-        """The arguments that it writes to; those of `outs` may be None."""
+        """The arguments that are written to; those of `outs` may be None."""
         return self.inputs[:1] if self.method == "at" else self.outs
 
     @property
     def options(self) -> dict[str, Any]:
-        """The keywords that are no arrays."""
+        """The keyword arguments except the arrays `out` and `where`."""
         return {name: value for name, value in self.kwargs.items() if name not in ("out", "where")}
 
     def of(self, inputs: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-        """The method's result for other arguments."""
+        """Call the method with other arguments."""
         return getattr(self.ufunc, self.method)(*inputs, **kwargs)
 
 
 def errs_with_gaps(ufunc: np.ufunc, inputs: Sequence[Any]) -> bool:
-    """Whether NumPy 2.4 may give other results of these inputs if the results are not contiguous."""
+    """Whether NumPy 2.4 may compute wrong results for these inputs if the output is not contiguous."""
     if ufunc is not np.negative:
-        return ufunc in _NEIGHBOURS_ONLY
-    # Elements that lie as many of them apart as one has bytes are taken for contiguous.
+        return ufunc in _CONTIGUOUS_ONLY
+    # NumPy mistakes a stride of `itemsize` elements for a contiguous one.
     x = np.asarray(inputs[0])
     steps = [abs(stride) for stride, n in zip(x.strides, x.shape, strict=True) if n > 1]
     return x.itemsize >= 4 and min(steps, default=0) == x.itemsize**2
 
 
 def is_refused_write(error: Exception) -> bool:
-    """Whether NumPy refused to write to an operand, which it does before it computes anything."""
+    """Whether NumPy raised because an operand is read-only, which it does before computing anything."""
     return isinstance(error, ValueError) and "array with iterator write flag set is read-only" in str(error)

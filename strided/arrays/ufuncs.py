@@ -1,8 +1,7 @@
-"""NumPy's protocol of universal functions, ``__array_ufunc__``, for arrays in a layout.
+"""NumPy's protocol of universal functions, ``__array_ufunc__``, for layout arrays.
 
 NumPy computes; the results are ndarrays, as if the arrays had been converted first. Reductions and elementwise
-functions of large arrays go through them in blocks. ``out=`` may be an array in a layout: results go straight into its
-buffer.
+functions process large arrays block by block. ``out=`` may be a layout array: results are written to its buffer.
 """
 
 from __future__ import annotations
@@ -23,15 +22,16 @@ from strided.arrays.ufunc_call import AFTERWARDS, UfuncCall, errs_with_gaps, is_
 from strided.runtime import limits
 from strided.transfer import copy as transfer
 
-#: The most elements that ``at`` changes apart from the others, one of so many: more are longer sorted than converted.
+#: ``at`` reads and writes only the selected elements if they are at most one in this many: sorting more takes longer
+#: than a conversion.
 _FEW = 16
 
 
 def call(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """The result of a universal function's method.
 
-    Arguments with an ``__array_ufunc__`` of their own are asked first. If they do not know our arrays, they get
-    ndarrays.
+    Arguments with an ``__array_ufunc__`` of their own are asked first. If they return NotImplemented, they get ndarrays
+    instead of our arrays.
     """
     outs: Any = kwargs.get("out", ())
     if not isinstance(outs, tuple):  # as Numba passes it
@@ -39,22 +39,22 @@ def call(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: dict[str
         kwargs = {**kwargs, "out": outs}
     if method == "reduce" and outs:
         _refuse_unfinished(sys._getframe(2))
-    asked = UfuncCall(ufunc, method, inputs, outs, kwargs)
-    with_a_say = deferral.with_a_say((*inputs, *outs), "__array_ufunc__")
-    if with_a_say:
-        answer = deferral.ask(with_a_say, lambda x: x.__array_ufunc__(ufunc, method, *inputs, **kwargs))
-        return _converted(asked) if answer is NotImplemented else answer
-    for carried_out in (_reduced, wide_sums.of_ufunc, in_blocks):
-        found = carried_out(asked)
+    ufunc_call = UfuncCall(ufunc, method, inputs, outs, kwargs)
+    foreign = deferral.with_protocol((*inputs, *outs), "__array_ufunc__")
+    if foreign:
+        answer = deferral.ask(foreign, lambda x: x.__array_ufunc__(ufunc, method, *inputs, **kwargs))
+        return _converted(ufunc_call) if answer is NotImplemented else answer
+    for implementation in (_reduced, wide_sums.of_ufunc, in_blocks):
+        found = implementation(ufunc_call)
         if found is not NotImplemented:
             return found
-    return _converted(asked)
+    return _converted(ufunc_call)
 
 
 def _refuse_unfinished(caller: FrameType) -> None:
-    """Raise TypeError where NumPy takes this for the first step of ``ndarray.mean``, ``var`` or ``std``.
+    """Raise TypeError if this call is the first step of ``ndarray.mean``, ``var`` or ``std``.
 
-    It would go on with an ndarray alone, and leave the sum in an `out` that is none.
+    Their next step is for ndarrays only, and would leave the sum in an `out` that is a layout array.
     """
     if caller.f_code.co_name in ("_mean", "_var") and caller.f_globals.get("__name__") == "numpy._core._methods":
         raise TypeError(
@@ -63,7 +63,7 @@ def _refuse_unfinished(caller: FrameType) -> None:
 
 
 def _reduced(call: UfuncCall) -> Any:
-    """A reduction that goes through a large array in blocks; NotImplemented if it is none."""
+    """A reduction of a large array, block by block; NotImplemented for any other call."""
     if call.method != "reduce" or call.ufunc not in reductions.OF_UFUNC:
         return NotImplemented
     options = {"axis": 0, **call.kwargs}
@@ -73,7 +73,7 @@ def _reduced(call: UfuncCall) -> Any:
 
 
 def _converted(call: UfuncCall) -> Any:
-    """A universal function's method called with converted arrays; what it writes goes back to the buffers."""
+    """Call a universal function's method with converted arrays; what it writes is written back to the buffers."""
     if call.method == "at":
         _refuse_read_only(call)
         if _at_few(call.ufunc, *call.inputs):
@@ -93,7 +93,7 @@ def _converted(call: UfuncCall) -> Any:
     except Exception as error:
         if is_refused_write(error) and any(is_writeable(x) and not any(x is y for y in written) for x in call.inputs):
             return _writing_to_inputs(call)
-        # What was computed before an error stays, as in NumPy. (`at` may leave numbers that nobody computed.)
+        # As in NumPy, what was computed before the error stays. (`at` may leave arbitrary values.)
         if call.method != "at" or isinstance(error, AFTERWARDS):
             operands.write_back(*filter(is_writeable, written))
         raise
@@ -102,28 +102,28 @@ def _converted(call: UfuncCall) -> Any:
 
 
 def _refuse_read_only(call: UfuncCall) -> None:
-    """Raise ValueError for an array that ``at`` may not write to.
+    """Raise ValueError if the array of ``at`` is read-only.
 
-    Where indices are simple NumPy does not ask: it would write to bytes, or to a page that ends the process.
+    For simple indices NumPy does not check this: it would write to bytes objects, or crash on read-only pages.
     """
     array, *rest = call.inputs
     if isinstance(array, ArrayBase) and not is_writeable(array):
-        call.ufunc.at(array.stand_in(writeable=True), *rest)  # what else is wrong comes first
+        call.ufunc.at(array.stand_in(writeable=True), *rest)  # other errors come first
         raise ValueError("operand array with iterator write flag set is read-only")
 
 
 def _at_few(ufunc: np.ufunc, array: Any, key: Any = (), *values: Any) -> bool:
-    """``ufunc.at`` of a few elements of a large array: these alone are read and written. False if it is not that."""
+    """``ufunc.at`` for a few elements of a large array: only these are read and written. False for any other call."""
     if not isinstance(array, ArrayBase) or array.is_strided or array.size < limits.current.loading_elements:
         return False
     if any(isinstance(x, ArrayBase) for x in values):
-        return False  # which may be views of the same buffer
+        return False  # they may be views of the same buffer
     try:
         selected = array._select(key)
         if isinstance(selected, Points | Mask):
             selected = indexed(array._map, selected[0])
     except Exception:
-        return False  # NumPy refuses it in its own words
+        return False  # NumPy raises
     if not isinstance(selected, Outer) or math.prod(selected.shape) * _FEW > array.size:
         return False
     offsets = transfer.offsets_at(array._map, selected.arrays, selected.shape)
@@ -132,17 +132,17 @@ def _at_few(ufunc: np.ufunc, array: Any, key: Any = (), *values: Any) -> bool:
     chosen = np.empty(places.shape, array.dtype)
     transfer.gather(array.region, places, chosen)
     try:
-        # In arrays of one axis NumPy 2.4 reads beyond values that are spread over indices of several.
+        # Two axes, since for one-dimensional arrays NumPy 2.4 reads beyond values that broadcast to the indices.
         ufunc.at(chosen[None], index, *values)
     except AFTERWARDS:
-        array._scatter(places, chosen)  # what was computed before stays, as in NumPy
+        array._scatter(places, chosen)  # as in NumPy, what was computed stays
         raise
     array._scatter(places, chosen)
     return True
 
 
 def _called(call: UfuncCall, inputs: tuple[Any, ...], options: dict[str, Any]) -> Any:
-    """A call with ndarrays in place of its arguments; right also where NumPy's is not."""
+    """The call with ndarrays as arguments, with a workaround for `errs_with_gaps`."""
     out = options.get("out", (None,))[0]
     if call.method != "__call__" or not isinstance(out, np.ndarray) or out.flags.forc or not out.flags.writeable:
         return call.of(inputs, options)
@@ -155,7 +155,7 @@ def _called(call: UfuncCall, inputs: tuple[Any, ...], options: dict[str, Any]) -
 
 
 def _writing_to_inputs(call: UfuncCall) -> Any:
-    """A universal function that writes to some of its inputs, without saying which."""
+    """Call a universal function that writes to some of its inputs; which ones is found by comparison."""
     inputs = call.inputs
     operands = Arguments(inputs, call.kwargs)
     given, options = operands.to_ndarray(inputs), operands.to_ndarray(call.kwargs)

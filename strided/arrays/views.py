@@ -1,7 +1,7 @@
-"""Views beyond indexing: transposes, reshapes, parts of complex numbers, other dtypes of the same width.
+"""Views other than by indexing: transposes, reshapes, parts of complex numbers, other dtypes of the same width.
 
-Each is another map on the same memory and copies nothing. NumPy itself refuses wrong arguments: the operation is first
-applied to a stand-in of the same shape that takes no memory.
+Each is another map on the same memory and copies nothing. Wrong arguments raise NumPy's exceptions: the operation is
+first applied to a stand-in of the same shape that takes no memory.
 """
 
 from __future__ import annotations
@@ -34,18 +34,18 @@ class Views(ArrayBase):
 
     @property
     def T(self) -> Self:
-        """The view with the axes in reverse."""
+        """The view with the axes reversed."""
         return self._with_map(self._map.reversed_axes)
 
     @property
     def mT(self) -> Self:
         """The view with the last two axes swapped."""
         if self.ndim < 2:
-            return self._rearranged(lambda x: x.mT)  # NumPy refuses
+            return self._rearranged(lambda x: x.mT)  # NumPy raises
         return self.swapaxes(-1, -2)
 
     def transpose(self, *axes: Any) -> Self:
-        """The view whose axis k is axis ``axes[k]`` of this one; the axes in reverse without any."""
+        """The view whose axis k is axis ``axes[k]`` of this one; by default the axes are reversed."""
         return self._rearranged(lambda x: x.transpose(*axes))
 
     def swapaxes(self, axis1: SupportsIndex, axis2: SupportsIndex, /) -> Self:
@@ -53,19 +53,19 @@ class Views(ArrayBase):
         return self._rearranged(lambda x: x.swapaxes(axis1, axis2))
 
     def squeeze(self, axis: Any = None) -> Self:
-        """The view without axes of one entry: those named, or all."""
+        """The view without axes of size 1: those in `axis`, or all."""
         return self._rearranged(lambda x: x.squeeze(axis))
 
     def rearranged(self, operation: Callable[[Array], Array]) -> Self:
-        """The view that a NumPy operation gives if it moves, flips, adds or drops axes (of one entry).
+        """The view by a NumPy operation that moves or flips axes, or adds or drops axes of size 1.
 
-        It is applied to a stand-in whose strides are the numbers of its axes, and which is never read. If it gives
-        back the stand-in itself, as `squeeze` with nothing to drop, the result is this array itself.
+        The operation is applied to a stand-in whose strides identify its axes, and which is never read. If it returns
+        the stand-in itself, as `squeeze` with nothing to drop, the result is this array itself.
 
         Raises
         ------
         ValueError
-            The operation gives anything else: it selects, repeats or computes elements, or joins axes.
+            The operation does anything else: it selects, repeats or computes elements, or joins axes.
 
         Examples
         --------
@@ -80,13 +80,13 @@ class Views(ArrayBase):
         def checked(stand_in: Array) -> Array:
             result = operation(stand_in)
             if result is not stand_in and not _moves_axes(stand_in, result):
-                raise ValueError("rearranged takes what moves, flips, adds or drops axes, and does nothing else")
+                raise ValueError("rearranged takes an operation that only moves, flips, adds or drops axes")
             return result
 
         return self._rearranged(checked)
 
     def _rearranged(self, operation: Callable[[Array], Array]) -> Self:
-        """`rearranged` for an operation that is known to be none but such."""
+        """`rearranged` without checking what the operation does."""
         numbers = tuple(range(1, self.ndim + 1))
         stand_in = as_strided(np.zeros(0, np.int8), self.shape, numbers)
         result = operation(stand_in)
@@ -109,11 +109,11 @@ class Views(ArrayBase):
         return self._with_map(map_)
 
     def expand_dims(self, axis: Any) -> Self:
-        """The view with new axes of one entry at these positions of the result."""
+        """The view with new axes of size 1 at these positions of the result."""
         places = axis if isinstance(axis, (tuple, list)) else (axis,)
         wanted = set(normalize_axis_tuple(places, self.ndim + len(places)))
         key = tuple(None if k in wanted else slice(None) for k in range(self.ndim + len(places)))
-        return self[(*key, ...)]  # type: ignore[no-any-return]  # of no axes at all, a view and not the element
+        return self[(*key, ...)]  # type: ignore[no-any-return]  # the ellipsis keeps a 0-d view
 
     def broadcast_to(self, shape: Any) -> Self:
         """The read-only view broadcast to a shape."""
@@ -121,24 +121,24 @@ class Views(ArrayBase):
         return self._with_map(self._map.broadcast_to(wanted), self._memory.read_only())
 
     def diagonal(self, offset: SupportsIndex = 0, axis1: SupportsIndex = 0, axis2: SupportsIndex = 1) -> Self:
-        """The read-only view along a diagonal of two axes, as a last axis."""
+        """The read-only view of a diagonal of two axes, which becomes the last axis."""
         self.stand_in().diagonal(offset, axis1, axis2)
         first, second = (normalize_axis_index(operator.index(axis), self.ndim) for axis in (axis1, axis2))
         map_ = self._map.diagonal(operator.index(offset), first, second)
         return self._with_map(map_, self._memory.read_only())
 
     def reshape(self, *shape: Any, order: str = "C", copy: bool | None = None) -> Self | Array:
-        """The same elements in another shape: a view if NumPy gives one and the layout allows it, else a copy.
+        """The same elements in another shape: a view where NumPy returns one and the layout allows it, else a copy.
 
-        NumPy gives a view if the strides allow it. A layout without strides is taken for an ndarray whose axes have the
-        same order in memory: rows of ``{1,0:T(2,4)}`` can be joined; columns, or every other row, cannot. Its copies
-        are read-only, as `numpy.asarray`'s are, unless `copy` is True: what is written to a view of an ndarray reaches
-        it, and would here be lost.
+        NumPy returns a view if the strides allow it. An array without strides is treated as an ndarray whose axes have
+        the same order in memory: rows of ``{1,0:T(2,4)}`` can be joined; columns, or every other row, cannot. Copies of
+        such arrays are read-only, as those of `numpy.asarray`, unless `copy` is True: otherwise writes would be lost
+        where NumPy returns a view.
 
         Raises
         ------
         ValueError
-            The sizes do not fit, or a copy is needed and `copy` is False.
+            The sizes do not match, or a copy is needed and `copy` is False.
 
         >>> import strided as sd
         >>> a = sd.LayoutArray.from_numpy(np.arange(8).reshape(2, 4), "{1,0:T(2,2)}")
@@ -146,8 +146,8 @@ class Views(ArrayBase):
         ('LayoutArray', 'ndarray', 'ndarray')
         """
         if copy not in (None, True, False):
-            np.empty(0).reshape(0, order=order)  # type: ignore[call-overload]  # what is no order comes first
-            np.array(0, copy=copy)  # refuses text
+            np.empty(0).reshape(0, order=order)  # type: ignore[call-overload]  # errors of `order` come first
+            np.array(0, copy=copy)  # raises for strings
         stand_in = self.stand_in()
         wanted = stand_in.reshape(*shape, order=order).shape  # type: ignore[call-overload]
         backwards = _is_fortran(self, order)
@@ -159,16 +159,16 @@ class Views(ArrayBase):
         return self._converted(wanted, backwards, writeable=bool(copy) or self.is_strided)
 
     def ravel(self, order: str = "C") -> Self | Array:
-        """The elements in one axis: a view if the array is contiguous in that order, else a copy.
+        """The elements in one axis: a view if the array is contiguous in that order, otherwise a copy.
 
-        Unless the array is plain strides, the copy is read-only, as `numpy.asarray`'s is; that of `flatten` never is.
+        The copy is read-only, as that of `numpy.asarray`, unless the array has strides; that of `flatten` never is.
 
         >>> import strided as sd
         >>> a = sd.LayoutArray.from_numpy(np.arange(8).reshape(2, 4), "{1,0:T(2,2)}")
         >>> type(a.ravel()).__name__, type(a[:, :2].ravel()).__name__
         ('ndarray', 'LayoutArray')
         """
-        # Refuses what is no order. (A stand-in of this shape would be copied as a whole.)
+        # Raises for an invalid order. (A stand-in of this shape would be copied.)
         np.empty(()).ravel(order)  # type: ignore[arg-type]
         flags = self.flags
         if order in ("K", "k") and self.is_strided and not flags.forc:
@@ -191,7 +191,7 @@ class Views(ArrayBase):
         way = -1 if backwards else 1
         wanted = tuple(shape)[::way]
         if self.size:
-            # With all strides 1, axes can be split but not joined.
+            # If strides are unknown, use 1 for all: then axes can be split but not joined.
             strides = strides_in_order(self) or (1,) * self.ndim
             if not _is_view(self.shape[::way], strides[::way], wanted):
                 return None
@@ -221,7 +221,7 @@ class Views(ArrayBase):
     @imag.setter
     def imag(self, value: Any) -> None:
         if self.dtype.kind != "c":
-            self.stand_in(writeable=True).imag = value  # refused
+            self.stand_in(writeable=True).imag = value  # NumPy raises
         self.imag[...] = _part(value)
 
     def _half(self, which: int) -> Self:
@@ -230,15 +230,15 @@ class Views(ArrayBase):
         return self._with_map(self._map.scaled(2, which), replace(memory, dtype=dtype, bits=memory.bits // 2))
 
     def view(self, dtype: Any = None, type: Any = None) -> Any:
-        """The same bits as another dtype of the same width; without one, another view of the same array.
+        """The same bits as another dtype of the same width; without arguments, another view of the same array.
 
-        A subclass of ndarray in place of a dtype is taken as `type`. For another width, an array of plain strides gives
-        the ndarray that ``ndarray.view`` makes.
+        A subclass of ndarray may be passed in place of the dtype. For a subclass, or a dtype of another width, the
+        result is an ndarray, and the array must have strides.
 
         Raises
         ------
         BufferError
-            Another width or a class, and the layout is not plain strides.
+            The array has no strides, and the dtype has another width or a subclass is given.
 
         >>> import strided as sd
         >>> a = sd.LayoutArray.from_numpy(np.ones((2, 3), np.float32), "{0,1:T(2,2)}")
@@ -260,13 +260,13 @@ class Views(ArrayBase):
 
     @property
     def flat(self) -> Flat:
-        """An iterator over the elements in row-major order, which can be indexed."""
+        """An iterator over the elements in row-major order that can be indexed."""
         return Flat(self)
 
     @flat.setter
     def flat(self, value: Any) -> None:
         if not self.flags.writeable:
-            self.stand_in().flat = value  # type: ignore[misc]  # refused, in words of its own
+            self.stand_in().flat = value  # type: ignore[misc]  # NumPy raises, with its own message
         self.flat[...] = value
 
     @property
@@ -275,12 +275,12 @@ class Views(ArrayBase):
         return Flags(self)
 
     def setflags(self, write: bool | None = None, align: bool | None = None, uic: bool | None = None) -> None:
-        """Forbid writing through this array (not its earlier views), or allow it again if the buffer does.
+        """Forbid writing through this array (but not its existing views), or allow it again if the buffer is writeable.
 
         Raises
         ------
         ValueError
-            The buffer is read-only; or another flag would change.
+            The buffer is read-only, or another flag would change.
         """
         if align is not None and bool(align) != self.flags.aligned:
             raise ValueError(
@@ -294,15 +294,15 @@ class Views(ArrayBase):
 
 @lru_cache(maxsize=512)
 def _is_view(shape: tuple[int, ...], strides: tuple[int, ...], wanted: tuple[int, ...]) -> bool:
-    """Whether NumPy gives a view of another shape of an array of these strides, in row-major order."""
+    """Whether NumPy reshapes an array of these strides without a copy, in row-major order."""
     reshaped = AddressMap.from_strides(shape, strides).reshaped(wanted)
     return reshaped is not None and reshaped.strides is not None
 
 
 def _part(value: Any) -> Any:
-    """What is assigned where a part is set to `value`.
+    """`value` as it is assigned to a real or imaginary part.
 
-    NumPy before 2.5 casts a number there as it casts an array: what does not fit passes, with a warning at most.
+    NumPy before 2.5 casts numbers there as it casts arrays: without an error if they do not fit.
     """
     if isinstance(value, ArrayBase) or np.lib.NumpyVersion(np.__version__) >= "2.5.0":
         return value
@@ -310,7 +310,7 @@ def _part(value: Any) -> Any:
 
 
 def _is_alike(dtype: np.dtype[Any], memory: LayoutBuffer) -> bool:
-    """Whether elements of a buffer can be seen as another dtype: of as many bits, if they are packed."""
+    """Whether elements of a buffer can be viewed as another dtype: it has the same width, also of packed elements."""
     if memory.bits >= 8:
         return dtype.itemsize == memory.dtype.itemsize and not dtype.shape and not dtype.hasobject
     found = known_element_type(dtype)
@@ -318,12 +318,12 @@ def _is_alike(dtype: np.dtype[Any], memory: LayoutBuffer) -> bool:
 
 
 def _is_fortran(array: ArrayBase, order: str) -> bool:
-    """Whether NumPy's order means column-major for this array."""
+    """Whether NumPy's `order` means column-major for this array."""
     return order in ("F", "f") or (order in ("A", "a") and array.flags.fnc)
 
 
 def _moves_axes(x: Array, result: Any) -> bool:
-    """Whether a result is all of an array, whose strides differ, with axes moved, flipped, added or dropped."""
+    """Whether a result is `x` (all of whose strides differ) with axes only moved, flipped, added or dropped."""
     if not isinstance(result, np.ndarray):
         return False
     if not x.ndim:

@@ -1,13 +1,13 @@
-"""Sums, products and means of types too short to add in.
+"""Sums, products and means of dtypes that are too narrow to add in.
 
 NumPy adds bfloat16, float8 and the other floats of ml_dtypes in their own precision, in which a sum of ones stops at
-256, or at 8; half precision likewise, along every axis but the last. Short integers wrap around at 8 or at 2. Here all
-such sums are computed in a wide type, for any size, axis and layout, and rounded once at the end:
+256, or at 8; also half precision, along every axis but the last. Narrow integers wrap around at 8 or at 2. Here all
+such sums are computed in a wide dtype, for any size, axis and layout, and rounded once at the end:
 
-- floats in double precision, rounded to the type that NumPy gives the result;
-- integers in 64 bits. The result stays there, or is a double for means, as with NumPy's own integers of 8 bits.
+- floats in double precision, rounded to the dtype of NumPy's result;
+- integers in 64 bits. The result is of 64 bits, too, or a double for means, as for NumPy's own int8.
 
-This is the one exception to "as NumPy does".
+This is the only exception to the rule that results are those of NumPy.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _DOUBLE, _SIGNED, _UNSIGNED = np.dtype(np.float64), np.dtype(np.int64), np.dtype
 
 @cache
 def wide(dtype: np.dtype[Any]) -> np.dtype[Any] | None:
-    """The dtype in which values of a short type are added; None if NumPy's own sums are right.
+    """The dtype in which values of a narrow dtype are added; None if NumPy's own sums are right.
 
     >>> from strided.layout.element_types import element_type
     >>> wide(element_type("bf16").dtype), wide(element_type("u4").dtype), wide(np.dtype(np.float32))
@@ -60,7 +60,7 @@ def _are_integers(types: list[np.dtype[Any]]) -> bool:
 
 
 def summed_as(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """The type whose sums and means, as NumPy has them, are those of an array: int64 for the short integers.
+    """The dtype by whose rules NumPy determines dtypes of sums and means: int64 for narrow integers.
 
     >>> from strided.layout.element_types import element_type
     >>> summed_as(element_type("s4").dtype), summed_as(np.dtype(np.int8))
@@ -71,10 +71,10 @@ def summed_as(dtype: np.dtype[Any]) -> np.dtype[Any]:
 
 
 def rounded(values: Any, dtype: np.dtype[Any]) -> Any:
-    """An array or scalar as another type, rounded once; integers lose their high bits.
+    """An array or scalar cast to another dtype, rounded once; integers lose their high bits.
 
-    ml_dtypes casts by way of float32, which would round twice. A float32 that is cut off, with its last bit set where
-    something was lost, is rounded as the double would be.
+    ml_dtypes casts doubles to float32 first, which would round twice. So truncate to float32 and set the last bit if
+    the value is inexact (round to odd): this rounds as the double would.
     """
     array = np.asarray(values)
     if array.dtype == _DOUBLE and not is_builtin(dtype) and not _is_short_integer(dtype):
@@ -95,10 +95,10 @@ def rounded(values: Any, dtype: np.dtype[Any]) -> Any:
 
 # --- functions --------------------------------------------------------------------------------------------------------
 
-#: Functions whose `dtype` is the type in which they add.
+#: Functions with a parameter `dtype` that determines in which dtype they add.
 _BY_DTYPE: set[Function] = {np.sum, np.prod, np.mean, np.cumsum, np.cumprod, np.trace, np.linalg.trace}
 
-#: Functions that get wide copies. Those that skip NaN would find none in types of ml_dtypes.
+#: Functions that get wide copies. (Those that skip NaN would not recognize NaN in dtypes of ml_dtypes.)
 _BY_COPY: set[Function] = {
     np.var,
     np.std,
@@ -124,7 +124,7 @@ _BY_COPY: set[Function] = {
     np.linalg.matrix_norm,
 }
 
-#: Functions that add products: they get wide copies, too, unless NumPy chooses a wider type itself.
+#: Functions that add products: they also get wide copies, unless NumPy uses a wider dtype itself.
 _PRODUCTS: set[Function] = {
     np.dot,
     np.vdot,
@@ -142,23 +142,23 @@ _PRODUCTS: set[Function] = {
 if hasattr(np, "cumulative_sum"):
     _BY_DTYPE |= {np.cumulative_sum, np.cumulative_prod}
 
-#: Those of two operands, of whose elements each product is added.
+#: Those with two operands.
 _OF_TWO = _PRODUCTS - {np.einsum, np.linalg.multi_dot}
 
-#: The parameters of these that are one operand; multi_dot has a list of them, einsum a tuple with its subscripts.
+#: Their parameters that are operands. (multi_dot has a list of operands, einsum a tuple that includes subscripts.)
 _OPERANDS = {"a", "b", "v", "x1", "x2"}
 
-#: Arguments that are arrays of indices or sizes, never of values.
+#: Parameters that are indices or sizes, not values.
 _PLACES = {"axis", "axes", "q", "offset", "axis1", "axis2"}
 
-#: Arguments that do not change the type.
+#: Parameters that do not affect the dtype, and values with which a call with one element does not warn.
 _WITHOUT_MEANING = {"ddof": 0, "correction": 0}
 
 
 def of_function(function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """The result of one of NumPy's functions, summed in a wide type; NotImplemented if NumPy itself must be called.
+    """The result of one of NumPy's functions, summed in a wide dtype; NotImplemented if NumPy must be called instead.
 
-    NumPy says what the type of the result is, and what it refuses: it is asked with arrays of one element.
+    NumPy is called with arrays of one element for the dtype of the result and to check arguments.
     """
     if not _may_add_wide(function, args, kwargs):
         return NotImplemented
@@ -179,10 +179,10 @@ def of_function(function: Function, args: tuple[Any, ...], kwargs: dict[str, Any
     try:
         example = call.example(out)
     except Exception:
-        return NotImplemented  # NumPy refuses it in its own words
+        return NotImplemented  # NumPy raises
     kinds = [wide(t) for t in _types(example)]
     if function in _PRODUCTS and not any(kinds) and not (call.is_whole() and any(map(_is_short_integer, types))):
-        return NotImplemented  # NumPy adds in the type of the result
+        return NotImplemented  # NumPy adds in the dtype of the result
     if function in _BY_DTYPE:
         result = call.of(_read_if_small, {"dtype": kinds[0] or np.asarray(example).dtype})
     else:
@@ -193,12 +193,12 @@ def of_function(function: Function, args: tuple[Any, ...], kwargs: dict[str, Any
 
 
 def _may_add_wide(function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-    """Whether a function may add values of short types: that is sooner seen than which argument is which."""
+    """Whether a function may add values of narrow dtypes: a quick check before binding arguments."""
     if function not in _BY_DTYPE and function not in _BY_COPY and function not in _PRODUCTS:
         return False
     if not any(map(_may_be_wide, args)) and not any(map(_may_be_wide, kwargs.values())):
         return False
-    return function not in _BY_DTYPE or not _is_other_type(kwargs.get("dtype"))  # else NumPy adds in that type
+    return function not in _BY_DTYPE or not _is_other_type(kwargs.get("dtype"))  # otherwise NumPy adds in that dtype
 
 
 class _FunctionCall(NamedTuple):
@@ -210,7 +210,7 @@ class _FunctionCall(NamedTuple):
     given : dict
         Its arguments by name, without `out`.
     types : list of numpy.dtype
-        Types of the arrays whose values it takes.
+        Dtypes of the arrays among its arguments.
     """
 
     function: Function
@@ -218,16 +218,16 @@ class _FunctionCall(NamedTuple):
     types: list[np.dtype[Any]]
 
     def of(self, change: Callable[[Any], Any], more: dict[str, Any]) -> Any:
-        """The function's result for changed arrays and more arguments."""
+        """The function's result with `change` applied to all arrays, and with additional arguments."""
         changed = {k: v if k in _PLACES else with_each(v, change, _ARRAYS) for k, v in self.given.items()}
         return _called(self.function, {**changed, **more})
 
     def is_whole(self) -> bool:
-        """Whether integers alone are added."""
+        """Whether all arrays are integers."""
         return _are_integers(self.types)
 
     def example(self, out: Any) -> Any:
-        """The function's result for arrays of one element: it has the right types. What NumPy refuses, it refuses."""
+        """The function's result for arrays of one element, which has the right dtypes. Raises what NumPy raises."""
         harmless = {k: v for k, v in _WITHOUT_MEANING.items() if k in self.given}
         found = self.of(self._one, harmless)
         if out is not None:
@@ -235,13 +235,13 @@ class _FunctionCall(NamedTuple):
         return found
 
     def is_view(self) -> bool:
-        """Whether the function gives a view of its only array."""
-        with contextlib.suppress(Exception):  # NumPy refuses to add these types
+        """Whether the function returns a view of its only array."""
+        with contextlib.suppress(Exception):  # NumPy cannot add these dtypes
             return not self.of(_small, {}).flags.owndata
         return False
 
     def copied(self, x: Any, *, in_doubles: bool) -> Any:
-        """An array of a short type as a wide copy; others as they are."""
+        """A wide copy of an array of a narrow dtype; other arrays unchanged."""
         if wide(x.dtype) is None:
             return x
         values = x._values() if isinstance(x, ArrayBase) else x
@@ -255,17 +255,17 @@ class _FunctionCall(NamedTuple):
 
 
 def _small(x: Any) -> Array:
-    """Zeros of the same type, two along each axis at most."""
+    """Zeros of the same dtype, with sizes of at most 2."""
     return np.zeros([min(n, 2) for n in x.shape], x.dtype)
 
 
 def _with_arrays(given: dict[str, Any]) -> dict[str, Any]:
-    """The arguments of a product with its operands as arrays: of numbers and lists, too, the types decide its own."""
+    """The arguments of a product with all operands as arrays: numbers and lists affect the result's dtype, too."""
     found = {name: _as_array(x) if name in _OPERANDS else x for name, x in given.items()}
     if isinstance(several := given.get("arrays"), (list, tuple)):
         found["arrays"] = [*map(_as_array, several)]
     first, *rest = given.get("operands", (None,))
-    if isinstance(first, str):  # else einsum has lists of subscripts among its operands
+    if isinstance(first, str):  # otherwise einsum's operands include lists of subscripts
         found["operands"] = (first, *map(_as_array, rest))
     return found
 
@@ -275,12 +275,12 @@ def _as_array(x: Any) -> Any:
 
 
 def _read_if_small(x: Any) -> Any:
-    """The values of an array that no function reads block by block: NumPy need not ask for them again."""
+    """The values of a small array, so that it is converted once; larger ones unchanged, for reading block by block."""
     return x._values() if isinstance(x, ArrayBase) and x.nbytes <= blocks.BLOCK_BYTES else x
 
 
 def delivered(result: Any, example: Any, out: Any) -> Any:
-    """A wide result in the type of an example, or in `out`; NotImplemented if it does not fit."""
+    """A wide result cast to the dtype of an example, or written to `out`; NotImplemented if `out` does not fit."""
     if out is not None:
         if np.shape(result) != out.shape or not out.flags.writeable:
             return NotImplemented
@@ -294,7 +294,7 @@ def delivered(result: Any, example: Any, out: Any) -> Any:
 
 
 def _may_be_wide(x: Any) -> bool:
-    """Whether an argument is or holds an array of a short type, or may be the name of one."""
+    """Whether an argument is or contains an array of a narrow dtype, or may name such a dtype."""
     if isinstance(x, _ARRAYS):
         return wide(x.dtype) is not None
     if type(x) in (list, tuple, dict):
@@ -303,16 +303,16 @@ def _may_be_wide(x: Any) -> bool:
 
 
 def _is_other_type(asked: Any) -> bool:
-    """Whether a type is asked for, and NumPy's own sums in it are right."""
+    """Whether a dtype is given in which NumPy's own sums are right."""
     dtype = _dtype(asked)
     return dtype is not None and wide(dtype) is None
 
 
 def _bound(function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any] | None:
-    """The arguments of one of NumPy's functions by name; None if it does not take them."""
+    """The arguments of one of NumPy's functions by name; None if they do not match its signature."""
     named = _names(function)
     if named is not None and len(args) <= len(named.by_place):
-        # As `bind` does, in a fifth of the time.
+        # The same as `bind`, in a fifth of the time.
         given = dict(zip(named.by_place, args, strict=False))
         if given.keys().isdisjoint(kwargs) and named.all >= kwargs.keys():
             given.update(kwargs)
@@ -324,7 +324,7 @@ def _bound(function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) ->
 
 
 def _called(function: Function, given: dict[str, Any]) -> Any:
-    """One of NumPy's functions called with named arguments: by place where it can be, for some take no names."""
+    """Call one of NumPy's functions with arguments by name; positional where possible, as some accept no names."""
     named = _names(function)
     if named is not None:
         rest = dict(given)
@@ -335,7 +335,7 @@ def _called(function: Function, given: dict[str, Any]) -> Any:
 
 
 class _Names(NamedTuple):
-    """Names of parameters: of those that may be given by place, too, of all, and of those without a default."""
+    """Names of parameters: those that may be positional, all, and those without a default."""
 
     by_place: tuple[str, ...]
     all: frozenset[str]
@@ -344,7 +344,7 @@ class _Names(NamedTuple):
 
 @cache
 def _names(function: Function) -> _Names | None:
-    """The names of the parameters of one of NumPy's functions; None unless all of them may be given by name."""
+    """The names of the parameters of one of NumPy's functions; None if one is positional-only or variadic."""
     parameters = signature(function).parameters.values()
     either, by_name = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY
     if any(p.kind not in (either, by_name) for p in parameters):
@@ -359,7 +359,7 @@ def signature(function: Function) -> inspect.Signature:
     """The signature of one of NumPy's functions."""
     try:
         return inspect.signature(function)
-    except ValueError:  # older releases of NumPy have no signatures of products written in C
+    except ValueError:  # older NumPy releases have no signatures for products written in C
         out = [inspect.Parameter("out", inspect.Parameter.POSITIONAL_OR_KEYWORD, default=None)]
         operands = [inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD) for name in "ab"]
         return inspect.Signature(operands + (out if function is np.dot else []))
@@ -378,7 +378,7 @@ def _types(example: Any) -> list[np.dtype[Any]]:
 
 
 def _are_exact_in_doubles(types: list[np.dtype[Any]]) -> bool:
-    """Whether sums of products of two such integers are: of those of eight bits any number that fits in memory is.
+    """Whether sums of products of such integers are exact in doubles: with 8 bits, for any number that fits in memory.
 
     BLAS multiplies doubles many times as fast as NumPy multiplies integers.
     """
@@ -386,20 +386,20 @@ def _are_exact_in_doubles(types: list[np.dtype[Any]]) -> bool:
 
 
 def _common(types: list[np.dtype[Any]]) -> np.dtype[Any]:
-    """64-bit integers, unsigned if all types are."""
+    """The 64-bit integer dtype for these dtypes: unsigned if all of them are."""
     return _UNSIGNED if all(t.kind in "ub" or wide(t) is _UNSIGNED for t in types) else _SIGNED
 
 
 # --- universal functions ----------------------------------------------------------------------------------------------
 
-#: Functions whose methods round at every step.
+#: Functions whose methods, such as `reduce`, round at every step.
 _ADDING = {np.add, np.subtract, np.multiply, np.divide, np.hypot, np.logaddexp, np.logaddexp2}
 
 _MATRIX_PRODUCTS = {f for f in (getattr(np, n, None) for n in ("matmul", "vecdot", "matvec", "vecmat")) if f}
 
 
 def of_ufunc(call: UfuncCall) -> Any:
-    """The result of a ufunc's method, summed in a wide type; NotImplemented if NumPy itself must be called."""
+    """The result of a ufunc's method, summed in a wide dtype; NotImplemented if NumPy must be called instead."""
     if call.method == "__call__" and call.ufunc in _MATRIX_PRODUCTS:
         return _product(call.ufunc, call.inputs, call.kwargs)
     if call.method not in ("reduce", "accumulate", "reduceat") or call.ufunc not in _ADDING:
@@ -414,7 +414,7 @@ def of_ufunc(call: UfuncCall) -> Any:
     try:
         example = _ufunc_example(call, asked, out)
     except Exception:
-        return NotImplemented  # NumPy refuses it in its own words
+        return NotImplemented  # NumPy raises
     natural = np.asarray(example).dtype
     if wide(natural) is None and asked == array.dtype:
         return NotImplemented
@@ -424,7 +424,7 @@ def of_ufunc(call: UfuncCall) -> Any:
 
 
 def _ufunc_example(call: UfuncCall, asked: np.dtype[Any], out: Any) -> Any:
-    """A method's result for an array of one element: it has the right type. What NumPy refuses, it refuses."""
+    """A method's result for an array of one element, which has the right dtype. Raises what NumPy raises."""
     one: list[Any] = [np.ones((1,) * call.inputs[0].ndim, asked)]
     if call.method == "reduceat":
         one.append(np.array([0]))
@@ -436,13 +436,13 @@ def _ufunc_example(call: UfuncCall, asked: np.dtype[Any], out: Any) -> Any:
 
 
 def _product(ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """A product of matrices of integers, in 64 bits. (NumPy adds products of short floats in single precision.)"""
+    """A matrix product of integers, in 64 bits. (NumPy adds products of narrow floats in single precision.)"""
     if not any(_is_short_integer(x.dtype) for x in inputs if isinstance(x, _ARRAYS)) or kwargs.get("dtype") is not None:
         return NotImplemented
     operands = [_as_array(x) for x in inputs]
     types = [x.dtype for x in operands]
     if not _are_integers(types) or not all(x.ndim for x in operands):
-        return NotImplemented  # also numbers, which NumPy refuses
+        return NotImplemented  # also for scalars, for which NumPy raises
     common = _common(types)
     values = [x._values() if isinstance(x, ArrayBase) else x for x in operands]
     if not kwargs and _are_exact_in_doubles(types):

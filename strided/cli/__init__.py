@@ -1,7 +1,7 @@
-"""The command line: one module for each command, which prints what the package returns.
+"""The command line: one module for each command.
 
-The exit code is 0; 1 for an answer that scripts ask for, such as a mismatch that `diff` finds; 2 for every error, 130
-after Ctrl-C, and 128 plus the number of any other signal. Errors are one or two lines on standard error.
+The exit code is 0 for success, 1 for a negative answer (such as a mismatch that `diff` finds), 2 for an error, 130
+after Ctrl-C, and 128 plus its number for any other signal. An error takes one or two lines on standard error.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     with interruptible():
         try:
             with advising("the command line"):
-                from strided.cli.run import run  # in here, because Ctrl-C may come while all of it is imported
+                from strided.cli.run import run  # here, because Ctrl-C may arrive during the import
         except Exception as error:
             if (problem := import_problem(error)) is None:
                 raise

@@ -1,4 +1,4 @@
-"""OUT of the commands that write arrays: where these go, in which format, layout and element type."""
+"""The OUT operand of commands that write arrays: the file, its format, layout and element type."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from strided.layout.element_types import element_type as element_type_named
 from strided.layout.element_types import element_types_meant, is_builtin
 from strided.layout.parser import layout_of
 
-#: A name inside a file that holds several arrays.
+#: A file that can hold several arrays, and the name of one of them.
 _NAMED = re.compile(r"(.+\.(?:npz|safetensors|zarr)):(.+)", re.IGNORECASE | re.DOTALL)
 
 to = click.option("--to", metavar="LAYOUT", help="Layout of the raw bytes to write, as in '{0,1:T(8,128)}'.")
@@ -45,15 +45,15 @@ class ArrayOutput:
     Attributes
     ----------
     path : str
-        Without the name in it; ``-`` is standard output.
+        Without the array's name; ``-`` is standard output.
     name : str or None
-        What the array is called in a container, if that was said.
+        The array's name in the file, if one was given.
     layout : Layout or None
-        Of the raw bytes; None for row-major values.
+        The layout of the raw bytes; None for row-major values.
     element_type : str or None
         The type to cast to; None for the array's own.
     overwrite : bool
-        Whether to replace a file.
+        Whether to replace an existing file.
     """
 
     path: str
@@ -66,15 +66,15 @@ class ArrayOutput:
     def checked(
         cls, out: str, sources: Sequence[str], to: str | None, dtype: str | None, overwrite: bool
     ) -> ArrayOutput:
-        """The output that operands and options say; an error if it should not be written, or is one of the sources."""
+        """Make an ArrayOutput of operands and options; error if it may not be written or is one of the sources."""
         path, name = found.groups() if (found := _NAMED.fullmatch(out)) else (out, None)
-        path = path.rstrip(f"/{os.sep}") or path  # with which the shell completes a folder's name
+        path = path.rstrip(f"/{os.sep}") or path  # a shell's completion ends a folder's name so
         _check_path(sources, path, to, overwrite)
         layout = None if to is None else _layout(to)
         return cls(path, name, layout, None if dtype is None else _element_type(dtype), overwrite)
 
     def write(self, arrays: Mapping[str, Any], index: str | None) -> None:
-        """Write arrays, or a part of each, and say what was written and how to read it."""
+        """Write arrays, or a part of each, and print what was written and how to read it."""
         if index is not None:
             arrays = {key: _part(array, inspect.parse_index(index)) for key, array in arrays.items()}
         if len(arrays) > 1 and self.name is not None:
@@ -94,7 +94,7 @@ class ArrayOutput:
         click.echo(f"{visible(self.path)}: {size:,} bytes, {self._written(arrays)}")
 
     def put(self, arrays: Mapping[str, Any], advance: Callable[[int], object]) -> int:
-        """Write arrays by name, and say nothing; returns the bytes of the file."""
+        """Write arrays by name without printing anything; return the size of the file in bytes."""
         return convert_file.write_arrays(
             arrays,
             self.path,
@@ -106,11 +106,11 @@ class ArrayOutput:
         )
 
     def check_cast(self, arrays: Iterable[Any]) -> None:
-        """Refuse a cast that NumPy lacks: between some types of ml_dtypes, as from int4 to uint4, there is none."""
+        """Raise UsageError for a cast that NumPy lacks, as between some types of ml_dtypes (int4 to uint4)."""
         if self.element_type is None:
             return
         wanted = element_type_named(self.element_type).dtype
-        assert wanted is not None, "_element_type takes types of arrays alone"
+        assert wanted is not None, "_element_type refuses types without values"
         for dtype in (array.dtype for array in arrays):
             if not np.can_cast(dtype, wanted, "unsafe"):
                 raise click.UsageError(
@@ -118,7 +118,7 @@ class ArrayOutput:
                 )
 
     def layout_of(self, array: Any) -> str | Layout | None:
-        """The layout in which the array is written; None for the values in a format of its own."""
+        """The layout in which the array is written; None for formats that hold plain row-major values."""
         return convert_file.layout_in(self.path, self.layout, len(array.shape))
 
     def _written(self, arrays: Mapping[str, Any]) -> str:
@@ -178,7 +178,7 @@ def _layout(text: str) -> Layout:
 
 
 def _element_type(text: str) -> str:
-    """XLA's name of a type that may have another library's."""
+    """XLA's name of an element type, which may be given by another library's name."""
     meant = element_types_meant(text)
     try:
         kind = element_type_named(meant[0] if len(meant) == 1 else text)
@@ -192,7 +192,7 @@ def _element_type(text: str) -> str:
 def _write_to_standard_output(
     array: Any, layout: str | Layout | None, element_type: str | None, advance: Callable[[int], object]
 ) -> None:
-    """Write to a nameless file first, because blocks are not written in order."""
+    """Write to a temporary file first, because blocks are not written in order."""
     with scratch_file() as file:
         with naming_in_write_errors(tempfile.gettempdir()):
             write_array(file, array, convert_file.result_shape(array, layout, element_type), 0, advance)

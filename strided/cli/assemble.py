@@ -1,4 +1,4 @@
-"""`strided assemble`: one array of the shards of many devices."""
+"""`strided assemble`: join the shards of many devices into one array."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ from strided.layout import Shape
 from strided.layout.parser import array_shape
 from strided.wording import counted
 
-#: What a device's number stands in front of.
+#: A shard with its device's number, as in 3=shard3.bin.
 _NUMBERED = re.compile(r"(\d+)=(.+)", re.DOTALL)
 _DIGITS = re.compile(r"(\d+)")
 
 _EPILOG = (
-    "SHAPE is the whole array's, as in 'bf16[17,300]{1,0:T(8,128)(2,1)}', with the layout of raw shards; SHARDING is "
+    "SHAPE is that of the whole array, with the layout of raw shards: 'bf16[17,300]{1,0:T(8,128)(2,1)}'; SHARDING is "
     "XLA's text, as in '{devices=[2,4]<=[8]}'. Quote both for the shell.",
-    "A SHARD is a FILE, one for each device and in the order of their numbers, or DEVICE=FILE, as in 3=shard3.bin; "
-    "then some may be left out, such as copies.",
+    "A SHARD is a FILE, one for each device in the order of their numbers; or DEVICE=FILE, as in 3=shard3.bin: with "
+    "these, replicas may be left out.",
     SHARD_HELP,
     INDEX_HELP,
     TARGET_HELP,
@@ -53,7 +53,7 @@ _EPILOG = (
 @click.argument("sharding", metavar="SHARDING")
 @click.argument("shards", nargs=-1, required=True, metavar="SHARD...", shell_complete=file_names)
 @click.argument("out", metavar="OUT", shell_complete=file_names)
-@click.option("--compare-replicas", is_flag=True, help="Write nothing and exit with 1 if copies differ.")
+@click.option("--compare-replicas", is_flag=True, help="Exit with 1, without writing, if replicas differ.")
 @array_output.to
 @array_output.dtype
 @array_output.index
@@ -71,7 +71,7 @@ def assemble(
     force: bool,
     reading: Reading,
 ) -> None:
-    """Write the array that many devices hold in shards."""
+    """Join the shards that many devices hold into one array."""
     whole, pieces = array_shape(shape), Sharding.parse(sharding)
     check_whole(pieces)
     files = _by_device(shards, pieces.num_devices, out)
@@ -90,7 +90,7 @@ def assemble(
 
 
 def _by_device(shards: Sequence[str], devices: int | None, out: str) -> dict[int, str]:
-    """Files by the number of their device, out of so many devices: the one in front of a file, or its place."""
+    """The file of each device, by the number given with it (``DEVICE=FILE``) or else by its position."""
     numbered = [None if os.path.exists(shard) else _NUMBERED.fullmatch(shard) for shard in shards]
     found: dict[int, str] = {}
     for shard, match in zip(shards, numbered, strict=True):
@@ -98,23 +98,23 @@ def _by_device(shards: Sequence[str], devices: int | None, out: str) -> dict[int
             raise click.UsageError(f"{shard} has no number, and others have: give all as DEVICE=FILE, or none")
         device, file = (len(found), shard) if match is None else (int(match[1]), match[2])
         if file == STANDARD:
-            raise click.UsageError("shards are files, read where they are needed: standard input is read once")
+            raise click.UsageError("shards are files, read as they are needed: standard input can be read only once")
         if device in found:
-            raise click.UsageError(f"two shards are of device {device}: {found[device]} and {file}")
+            raise click.UsageError(f"device {device} has two shards: {found[device]} and {file}")
         found[device] = file
     if not any(numbered):
         if devices not in (None, len(shards)):
             raise click.UsageError(
                 f"{counted(len(shards), 'shard')} for {counted(devices, 'device')}, to be written to {out}: "
-                f"say whose each is, as in 0={shards[0]}"
+                f"say which device each is from, as in 0={shards[0]}"
             )
         _refuse_alphabetical(shards)
     return found
 
 
 def _refuse_alphabetical(files: Sequence[str]) -> None:
-    """UsageError if names differ in their numbers alone, and these do not increase: a shell puts 10 before 2."""
-    parts = [_DIGITS.split(file) for file in files]  # with the folder: each host may call its shard alike
+    """UsageError if names differ only in numbers that do not increase: a shell sorts 10 before 2."""
+    parts = [_DIGITS.split(file) for file in files]  # folders count: each host may use the same file name
     if len({tuple(part[::2]) for part in parts}) > 1:
         return
     for (before, first), (after, second) in pairwise(zip(files, parts, strict=True)):
@@ -122,6 +122,6 @@ def _refuse_alphabetical(files: Sequence[str]) -> None:
             raise click.UsageError(f"{after} is given twice: name a file for each device, or each as DEVICE=FILE")
         if list(map(int, first[1::2])) >= list(map(int, second[1::2])):
             raise click.UsageError(
-                f"{after} comes behind {before}: give shards in the order of their devices, as 'sort -V' puts names, "
+                f"{after} comes after {before}: give shards in the order of their devices, as 'sort -V' puts names, "
                 "or each as DEVICE=FILE"
             )

@@ -1,10 +1,10 @@
-"""A child process, in which a command goes on that maps files.
+"""Run a command that maps files in a child process, so that its parent can report a crash.
 
-Truncation of a mapped file kills the process that reads it, without a word: its parent is there to say so.
+If a mapped file is truncated, the process that reads it dies of SIGBUS and cannot print an error: the parent does.
 
-Both belong to one process group, as the terminal expects: it stops and wakes both, and lets both write. Its Ctrl-C
-comes to both, too, but somebody else's signal to the parent alone. So the child lets such signals pass, and does what
-the parent hands on through a pipe. Where the pipe ends, so has the parent, by whatever signal, and the child follows.
+Both stay in one process group, so that the terminal can stop, continue and read from both. Ctrl-C then reaches both,
+but a signal from elsewhere only the parent. So the child ignores these signals, and the parent forwards them through a
+pipe. If the pipe closes, the parent has died, and the child ends, too.
 """
 
 from __future__ import annotations
@@ -21,55 +21,57 @@ from typing import Any, NoReturn
 
 from strided.cli.interruption import ENDING, end, interruptible
 
-#: After how long a thread is told again.
-_AGAIN_SECONDS = 0.02
+#: Pause before a signal to a thread is repeated.
+_RETRY_SECONDS = 0.02
 #: The exit code of a child that could not start the thread that listens to its parent.
 _NO_THREAD = 71
-#: What a process does about a signal.
+#: A signal handler.
 _Handler = Callable[[int, Any], Any]
 
 
 def forked() -> int | None:
-    """None in a child; in the parent, once the child has ended, the exit code of the child, or minus its signal.
+    """Fork. In the child, return None; in the parent, wait for the child and return its exit code, or minus its signal.
 
     Raises
     ------
     OSError
-        The system starts no process, or no thread in it. Signals have the meaning that they had before.
+        The system cannot start a process, or a thread in it. Signal handlers are then as before.
     """
     handlers = _handlers()
-    asked, ask = os.pipe()
-    signal.pthread_sigmask(signal.SIG_BLOCK, handlers)  # until it is settled who answers
+    reader, writer = os.pipe()
+    signal.pthread_sigmask(signal.SIG_BLOCK, handlers)  # until the new handlers are set
     try:
         child = os.fork()
     except OSError:
-        os.close(asked)
-        os.close(ask)
+        os.close(reader)
+        os.close(writer)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, handlers)
         raise
     if child:
-        os.close(asked)
-        _answer(dict.fromkeys(handlers, lambda number, _: _hand_on(ask, number)))
+        os.close(reader)
+        _install(dict.fromkeys(handlers, lambda number, _: _forward(writer, number)))
         _, status = os.waitpid(child, 0)
         code = os.waitstatus_to_exitcode(status)
         if code == _NO_THREAD:
-            _answer(handlers)
-            os.close(ask)
+            _install(handlers)
+            os.close(writer)
             raise OSError(errno.EAGAIN, "no thread can be started")
         return code
-    os.close(ask)
+    os.close(writer)
     try:
-        threading.Thread(target=_watch, args=(asked, _told(handlers)), name="strided_parent", daemon=True).start()
+        threading.Thread(
+            target=_receive, args=(reader, _deliverer(handlers)), name="strided_parent", daemon=True
+        ).start()
     except RuntimeError:
         os._exit(_NO_THREAD)
-    _answer(dict.fromkeys(handlers, lambda *_: None))
+    _install(dict.fromkeys(handlers, lambda *_: None))
     return None
 
 
 def end_with(work: Callable[[], NoReturn]) -> NoReturn:
-    """Do this in a child and end it, as the interpreter ends a process: whoever called goes on in the parent alone.
+    """Do the work in the child, and end the child as the interpreter would.
 
-    A caller that catches SystemExit would otherwise go on in both.
+    SystemExit must not leave this function: a caller that catches it would go on in both processes.
     """
     code: object = 1
     try:
@@ -81,54 +83,54 @@ def end_with(work: Callable[[], NoReturn]) -> NoReturn:
         sys.excepthook(*sys.exc_info())
     finally:
         for stream in (sys.stdout, sys.stderr):
-            with contextlib.suppress(OSError, ValueError):  # whoever writes has named what cannot be written
+            with contextlib.suppress(OSError, ValueError):  # errors of writing were reported before
                 stream.flush()
         os._exit(code if isinstance(code, int) else int(code is not None))
 
 
 def _handlers() -> Mapping[int, _Handler]:
-    """What this process does about each signal that may end it; one that is ignored, as by nohup, stays so."""
+    """The handlers of signals that may end this process, without those it ignores, as under nohup."""
     numbers = (signal.SIGINT, *ENDING)
     return {number: handler for number in numbers if callable(handler := signal.getsignal(number))}
 
 
-def _answer(handlers: Mapping[int, _Handler]) -> None:
-    """Answer signals so from now on, those first that came while they were blocked."""
+def _install(handlers: Mapping[int, _Handler]) -> None:
+    """Install signal handlers and unblock the signals; those that arrived meanwhile are then handled."""
     for number, handler in handlers.items():
         signal.signal(number, handler)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, handlers)
 
 
-def _hand_on(ask: int, number: int) -> None:
+def _forward(writer: int, number: int) -> None:
     with contextlib.suppress(BrokenPipeError):  # the child has ended
-        os.write(ask, bytes([number]))
+        os.write(writer, bytes([number]))
 
 
-def _told(handlers: Mapping[int, _Handler]) -> Callable[[int], None]:
-    """A function for another thread, which has this one do what it would do about a signal.
+def _deliverer(handlers: Mapping[int, _Handler]) -> Callable[[int], None]:
+    """Return a function that another thread calls to run a signal's handler in this thread.
 
-    A signal of its own wakes this thread where it waits. It is sent until it was seen: the other thread may run just
-    because this one is about to wait, and a signal that comes before that wakes nobody.
+    SIGUSR1 interrupts whatever system call this thread waits in. It is repeated until handled: one that arrives just
+    before the call begins would not interrupt it.
     """
-    this, told = threading.get_ident(), [0]
+    this, pending = threading.get_ident(), [0]
 
-    def answer(_: int, frame: object) -> None:
-        number, told[0] = told[0], 0
+    def handle(_: int, frame: object) -> None:
+        number, pending[0] = pending[0], 0
         if number:
             handlers.get(number, end)(number, frame)
 
-    def tell(number: int) -> None:
-        told[0] = number
-        while told[0]:
+    def deliver(number: int) -> None:
+        pending[0] = number
+        while pending[0]:
             signal.pthread_kill(this, signal.SIGUSR1)
-            time.sleep(_AGAIN_SECONDS)
+            time.sleep(_RETRY_SECONDS)
 
-    signal.signal(signal.SIGUSR1, answer)
-    return tell
+    signal.signal(signal.SIGUSR1, handle)
+    return deliver
 
 
-def _watch(asked: int, tell: Callable[[int], None]) -> None:
-    """Tell which signals come through a pipe; its end counts as SIGTERM."""
-    while number := os.read(asked, 1):
-        tell(number[0])
-    tell(signal.SIGTERM)
+def _receive(reader: int, deliver: Callable[[int], None]) -> None:
+    """Deliver the signals that arrive through a pipe; its end counts as SIGTERM."""
+    while number := os.read(reader, 1):
+        deliver(number[0])
+    deliver(signal.SIGTERM)

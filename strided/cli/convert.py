@@ -39,7 +39,7 @@ def convert(
 ) -> None:
     """Convert arrays to .npy, .npz, .safetensors, .zarr or another layout.
 
-    A source that holds several arrays, and is given without :NAME, gives all of them.
+    Of a source that holds several arrays, all are converted unless :NAME picks one.
     """
     *sources, out = _checked(operands)
     output = ArrayOutput.checked(out, sources, to, dtype, force)
@@ -47,11 +47,11 @@ def convert(
 
 
 def _checked(operands: Sequence[str]) -> Sequence[str]:
-    """The operands: sources, some with shapes, and OUT."""
+    """The operands (sources, some with shapes, and OUT); UsageError if one is missing."""
     if not operands:
         raise click.UsageError("Missing argument 'FILE'.")
     if len(operands) == 1 or (is_shape(operands[-1]) and not os.path.exists(operands[-1])):
-        raise click.UsageError("Missing argument 'OUT': it comes last, behind the files and their shapes.")
+        raise click.UsageError("Missing argument 'OUT': it comes last, after the files and their shapes.")
     return operands
 
 

@@ -1,4 +1,4 @@
-"""`strided copies`: what does a program copy only to change layouts?"""
+"""`strided copies`: which copies in a program only change layouts?"""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("source", metavar="FILE | DIR[:PROGRAM] | -", shell_complete=file_names)
-@click.option("--top", type=click.IntRange(0), metavar="N", help="Copies to list, by default 10; in JSON all.")
+@click.option("--top", type=click.IntRange(0), metavar="N", help="Copies to list: by default 10, in JSON all.")
 @click.option("--verify", is_flag=True, help="Try the cures with the TPU compiler. Needs jax and libtpu, but no TPU.")
 @click.option(
     "--before",
@@ -41,14 +41,14 @@ def copies(
     module_number: int | None,
     as_json: bool,
 ) -> None:
-    """Show what a program copies only to change layouts.
+    """Show which copies in a program only change layouts.
 
-    FILE is an HLO module after optimizations, as text or proto, - standard input; of a dump folder, its program's. Each
-    copy comes with the bytes it moves, whose layout forces it, and the layout of an argument or a result that would
-    spare it.
+    FILE is an HLO module after optimizations, as text or proto; - is standard input. Of a dump folder, its program is
+    read. Each copy is listed with the bytes it moves, the instruction whose layout forces it, and the layout of an
+    argument or a result that would avoid it.
     """
     if generation is not None and not (verify or before is not None):
-        raise click.UsageError("--generation names the TPU that --verify compiles for: give both, or neither")
+        raise click.UsageError("--generation names the TPU that --verify compiles for: give both or neither")
     refuse_number(module_number, [source])
     programs = programs_in(source)
     program = programs[chosen(programs, None, source, what="program")]
@@ -65,7 +65,7 @@ def copies(
 
 
 def _module_before(program: Program | str | bytes, given: str | None) -> Module:
-    """The module before optimizations: the one that is given, or the one of the same dump."""
+    """The module before optimizations: the file given, or else the one of the same dump."""
     if given is not None:
         return strided.read_hlo(Path(given))
     found: Module | None = None

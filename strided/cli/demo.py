@@ -1,4 +1,4 @@
-"""`strided demo`: the main job on an embedded sample."""
+"""`strided demo`: the main features on an embedded sample."""
 
 from __future__ import annotations
 

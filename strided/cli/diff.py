@@ -48,12 +48,14 @@ from strided.layout import AnyShape, Shape
 from strided.layout.element_types import element_type_of_dtype
 
 
-@click.command("diff", epilog="\n\n".join((f"{SHAPE_HELP} One that is left out is the other array's.", SOURCE_HELP)))
+@click.command(
+    "diff", epilog="\n\n".join((f"{SHAPE_HELP} If one is left out, it is that of the other array.", SOURCE_HELP))
+)
 @click.argument("operands", nargs=-1, required=True, metavar="A [SHAPE] B [SHAPE]", shell_complete=file_names)
 @rtol
 @atol
 @ulp
-@click.option("--strict-nan", is_flag=True, help="NaN differs from NaN.")
+@click.option("--strict-nan", is_flag=True, help="Count NaN as different from NaN.")
 @click.option("--top", type=click.IntRange(0), default=10, show_default=True, metavar="N", help="Mismatches to list.")
 @svg
 @force
@@ -95,7 +97,7 @@ def diff(
 def _compared(
     pair: Sequence[Any], operands: Sequence[str], options: dict[str, Any]
 ) -> Difference | ArraysDifference | DumpDifference:
-    """Where two dumps, two arrays, or the arrays of two sources differ, which are called as the operands call them."""
+    """Compare two dumps, two arrays, or the arrays of two sources, labelled as the operands name them."""
     a, b = pair
     if isinstance(a, Dump):
         return diff_dumps(a, b, **options)
@@ -108,7 +110,7 @@ def _compared(
 
 
 class _ByName(Mapping[str, Any]):
-    """The arrays of a source by name, each mapped when it is asked for."""
+    """The arrays of a source by name, each mapped on access."""
 
     def __init__(self, opened: Opened) -> None:
         self._opened = opened
@@ -128,7 +130,7 @@ class _ByName(Mapping[str, Any]):
 
 
 def _by_name(operands: Sequence[str], reading: Reading) -> list[_ByName] | None:
-    """The arrays that both operands hold by name; None if either holds none, or each a single one."""
+    """The named arrays of both operands; None if either has none, or each only one."""
     if len(operands) != 2 or not all(map(holds_names, operands)):
         return None
     found = [_ByName(reading.opened(each, None)) for each in operands]
@@ -136,7 +138,7 @@ def _by_name(operands: Sequence[str], reading: Reading) -> list[_ByName] | None:
 
 
 def pair_of(operands: Sequence[str], reading: Reading) -> list[Any]:
-    """What is compared: two dumps, if both operands are dump folders, or two arrays."""
+    """What to compare: two dumps if both operands are dump folders, else two arrays."""
     if len(operands) == 2 and all(map(is_dump_folder, operands)):
         if reading.raw.offset:
             raise click.UsageError("--offset goes with a file of raw bytes, and these are dump folders")
@@ -144,7 +146,7 @@ def pair_of(operands: Sequence[str], reading: Reading) -> list[Any]:
     names = _named(operands)
     for name, _ in names:
         if name != STANDARD and not is_url(name):
-            split_name(name)  # which raises where nothing is there: that comes before what the other one lacks
+            split_name(name)  # raises if the path does not exist, before any other error
     return _two_arrays(names, reading)
 
 
@@ -160,13 +162,13 @@ def _named(operands: Sequence[str]) -> list[tuple[str, str | None]]:
 
 
 def _two_arrays(names: list[tuple[str, str | None]], reading: Reading) -> list[Any]:
-    """The two arrays of these names. A shape that is left out is the other one's: given, or what its file says."""
+    """The two arrays of these names. A shape that is left out is the other's, as given or as its file says."""
     if [name for name, _ in names] == [STANDARD, STANDARD]:
         raise click.UsageError("standard input is one array; name a file for the other")
     given = next((shape for _, shape in names if shape is not None), None)
     if reading.raw.offset and given is None:
-        raise click.UsageError("--offset goes with the shape of raw bytes: give it behind their file")
-    first, second = sorted(names, key=lambda each: _is_stream(each[0]))  # which cannot be read a second time
+        raise click.UsageError("--offset goes with the shape of raw bytes: give the shape after their file")
+    first, second = sorted(names, key=lambda each: _is_stream(each[0]))  # a stream last: it cannot be read twice
     try:
         one = _opened(*first, given, reading)
     except (NoShapeError, OtherFormatError):
@@ -182,16 +184,16 @@ def _opened(name: str, shape: str | None, otherwise: str | AnyShape | None, read
 
 
 def _shape_of(array: Any) -> AnyShape:
-    """The shape of an array; row-major of one in many pieces, or in strides."""
+    """The shape of an array, with its layout if it lies in one buffer, else row-major."""
     shape = getattr(array, "xla_shape", None)
     return shape if isinstance(shape, Shape) else Shape(element_type_of_dtype(array.dtype).name, array.shape)
 
 
 def _is_stream(name: str) -> bool:
-    """Whether a name is that of a pipe or the like."""
+    """Whether a name is that of a stream, such as a pipe."""
     return name == STANDARD or (os.path.exists(name) and not (os.path.isfile(name) or os.path.isdir(name)))
 
 
 def _labelled(name: str, shape: str) -> str:
-    """A shape with the name that the array was given, instead of that of its file."""
+    """A description of an array with its name on the command line in place of its file's."""
     return shape if name == STANDARD else f"{visible(name)}: {shape.rpartition(': ')[2]}"

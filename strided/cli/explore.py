@@ -54,7 +54,7 @@ _OF_BYTES = "--offset, --bitorder and --allow-excess go with a file of raw bytes
     shell_complete=file_names,
     help="The page to write, as in page.html; - is standard output.",
 )
-@click.option("--to", "layout", metavar="LAYOUT", help="Another layout, shown beside it.")
+@click.option("--to", "layout", metavar="LAYOUT", help="Another layout, to show beside the first.")
 @click.option(
     "--against",
     metavar="B",
@@ -83,9 +83,9 @@ def explore(
 ) -> None:
     """Write a page that explains a layout, an array, a program or a dump.
 
-    One HTML file, which needs no network: an array beside its memory, the sum behind each address, the values; the
-    instructions of an HLO module with its memory; a report of the compiler on memory; the arrays and programs of a dump
-    folder or a snapshot; or, with --against, where two arrays or two dump folders differ.
+    The page is one HTML file that needs no network. It shows an array beside its memory, with the sum behind each
+    address and the values; or the instructions of an HLO module with its memory; the compiler's report on memory; the
+    arrays and programs of a dump folder or a snapshot; or, with --against, where two arrays or dump folders differ.
     """
     check_target(out, [*operands, *([] if against is None else [against])], ".html", ".htm", overwrite=force)
     if against is None and (rtol or atol or ulp is not None or against_shape):
@@ -94,14 +94,14 @@ def explore(
     if against is not None and layout is not None:
         raise click.UsageError("--to shows one array in another layout: leave --against out")
     if module_number is not None and (against is not None or not _is_program(operands, reading.kind)):
-        raise click.UsageError("--module goes with one file, the text of a program")
+        raise click.UsageError("--module goes with one file: HLO text")
     if against is None:
         page = _page_of_one(operands, layout, module_number, reading)
     else:
         a, b = pair_of(_operands_of_two(operands, against, against_shape), reading)
         page = strided.explore(a, against=b, rtol=rtol, atol=atol, max_ulp=ulp)
     if out == STANDARD:
-        click.echo(page.html.encode())  # in UTF-8, as it says itself, whatever a text is printed in
+        click.echo(page.html.encode())  # in UTF-8, as the page declares, whatever the encoding of the output
         return
     page.save(out, overwrite=force)
     click.echo(f"{visible(out)}: {len(page.html.encode()):,} bytes")
@@ -110,7 +110,7 @@ def explore(
 def _operands_of_two(operands: Sequence[str], against: str, against_shape: str | None) -> list[str]:
     """The operands that `diff` would take: A and B, each with its shape if it has one."""
     if against_shape is None and len(operands) > 2 and all(map(is_shape, operands[-2:])):
-        *operands, against_shape = operands  # as it stands behind B
+        *operands, against_shape = operands  # given after B
     return [*operands, against, *([against_shape] if against_shape else [])]
 
 
@@ -139,7 +139,7 @@ def _is_program(operands: Sequence[str], kind: str | None) -> bool:
 
 
 def _program(name: str, kind: str | None, number: int | None) -> Any:
-    """A dump folder or a program of it, the program, snapshot or report on memory in a file; None for anything else."""
+    """What an operand names: a dump, a program, a snapshot, or a report on memory; None for anything else."""
     from strided.dumps.detect import recognise
 
     path, label = (name, None) if name == STANDARD else split_name(name)
@@ -158,4 +158,4 @@ def _program(name: str, kind: str | None, number: int | None) -> Any:
     try:
         return strided.memory_report(Path(name)) if kind == "text" else None
     except DumpError:
-        return None  # no text of an error that names memory
+        return None  # text that is no out-of-memory error

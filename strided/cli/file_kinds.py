@@ -1,4 +1,4 @@
-"""What does a file hold: raw bytes, an array in a format of its own, a part of a dump?"""
+"""What a file holds: raw bytes, arrays in another library's format, or a part of a dump."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ABOUT_MEMORY = ("memory report", "text")
 
 
 def refuse_empty(path: str) -> None:
-    """UsageError for a file without bytes, once it is expanded: nothing can be said of it. Errors as `open_head`."""
+    """UsageError for a file that is empty, or is so once decompressed. Other errors as for `open_head`."""
     from strided.dumps.source import open_head
 
     if os.path.isfile(path) and not open_head(path, 1):
@@ -33,13 +33,13 @@ def format_of_file(name: str) -> Format | None:
 
 
 def is_npy(file: BinaryIO) -> bool:
-    """Whether a file begins as ``.npy`` files do."""
+    """Whether a file begins with the magic string of ``.npy`` files."""
     file.seek(0)
     return file.read(len(NPY_MAGIC)) == NPY_MAGIC
 
 
 def kind_of_dump(file: BinaryIO, origin: Any) -> str | None:
-    """What a file of a dump holds; None for what other libraries write."""
+    """What a file of a dump holds; None for a format of another library."""
     from strided.dumps.detect import recognise
 
     size = file.seek(0, os.SEEK_END)
@@ -51,9 +51,9 @@ def kind_of_dump(file: BinaryIO, origin: Any) -> str | None:
 
 
 def is_rest_of_snapshot(name: str, kind: str) -> bool:
-    """Whether a file of no known kind has a snapshot's name, or what is left of one behind the word "module".
+    """Whether a file of no known kind has a snapshot's name, with or without its prefix ``module_``.
 
-    What is left of a truncated snapshot shows by its name alone; its reader says what is wrong.
+    Only its name shows that a truncated file is a snapshot; the reader then says what is wrong.
     """
     from strided.dumps.directory.names import parse_name
 
@@ -62,7 +62,7 @@ def is_rest_of_snapshot(name: str, kind: str) -> bool:
 
 
 def is_about_memory(origin: Any) -> bool:
-    """Whether a file, or its bytes, without HLO is one that `strided memory` reads."""
+    """Whether a file (or its bytes) without HLO is one that `strided memory` reads."""
     from strided.memory.material import material_of
 
     try:
@@ -73,7 +73,7 @@ def is_about_memory(origin: Any) -> bool:
 
 
 def named_arrays(content: Any) -> RunArrays:
-    """The values of a snapshot, named as in a dump folder; other contents have none."""
+    """The values of a snapshot, named as in a dump folder; empty for other contents."""
     from strided.dumps.directory.programs import RunArrays, numbered_places
     from strided.dumps.snapshots.snapshot import Snapshot
 

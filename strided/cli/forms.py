@@ -1,4 +1,4 @@
-"""Forms in which `strided show` prints values."""
+"""The formats in which `strided show` prints values."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from strided.arrays.blocks import Box, run_boxes
 from strided.layout.element_types import is_builtin, known_element_type
 from strided.transfer.copy import pattern_of
 
-#: Elements that are read at a time.
+#: Elements to read at a time.
 _BLOCK_ELEMENTS = 1 << 18
-#: Elements of the largest array that is printed as JSON, which is made as a whole.
+#: The most elements that are printed as JSON, whose text is held in memory as a whole.
 _MOST_JSON = 1 << 22
-#: Bars of a histogram, unless there are fewer integers.
+#: Bins of a histogram; fewer if the values are integers of a smaller range.
 _BINS = 16
 
 
 def hexadecimal(array: Any) -> str:
-    """The bits of the elements, the highest first. Of a large array only the corners are read.
+    """The elements' bits in hexadecimal, the highest first. Of a large array only the corners are read.
 
     >>> print(hexadecimal(np.array([1, -2], np.int16)))
     [0001 fffe]
@@ -45,7 +45,7 @@ def hexadecimal(array: Any) -> str:
 
 
 def csv(array: Any) -> Iterator[str]:
-    """The values as text in pieces: a line for each row along the last axis; of one axis, a line for each value.
+    """The values as comma-separated text, in pieces: a line for each row along the last axis, or value of a 1-D array.
 
     >>> "".join(csv(np.array([[0.1, 2], [3, np.nan]], np.float32))).splitlines()
     ['0.1,2.0', '3.0,nan']
@@ -60,7 +60,7 @@ def csv(array: Any) -> Iterator[str]:
 
 
 def json_text(array: Any) -> str:
-    """Shape, type and values as JSON; NaN, infinities, times and the like are texts, complex numbers pairs.
+    """Shape, type and values as JSON; NaN, infinities and times become strings, complex numbers pairs.
 
     >>> json_text(np.array([[0.1, np.inf]], np.float32))
     '{"shape": [1, 2], "dtype": "float32", "values": [[0.1, "inf"]]}'
@@ -76,27 +76,27 @@ def json_text(array: Any) -> str:
 
 
 def _blocks(array: Any) -> Iterator[Box]:
-    """Blocks of an array in row-major order, each of which is read at once."""
+    """The blocks, in row-major order, in which an array is read."""
     return run_boxes(array.shape, _BLOCK_ELEMENTS)
 
 
 def _plain(value: Any) -> Any:
-    """A value as JSON has it."""
+    """A value as an object that `json` can write."""
     if isinstance(value, (complex, np.complexfloating)):
         return [_plain(value.real), _plain(value.imag)]
     if value is None or isinstance(value, int):
         return value
     if isinstance(value, np.timedelta64) or not isinstance(value, (float, np.number, np.bool_)):
-        return str(value)  # an interval of time is an integer to NumPy
+        return str(value)  # to NumPy, timedelta64 is an integer
     if isinstance(value, (np.bool_, np.integer)):
         return value.item()
-    # The shortest text that means this value: of 0.1 in single precision 0.1, not 0.10000000149011612.
+    # The shortest text that reads back as this value: a float32 of 0.1 gives 0.1, not 0.10000000149011612.
     number = float(str(value))
     return number if np.isfinite(number) else str(value)
 
 
 def _plain_type(values: Any) -> Any:
-    """The same values in a type of NumPy's own, which prints them exactly."""
+    """The same values in a built-in type of NumPy, which prints them exactly."""
     if is_builtin(values.dtype) or not are_numbers(values.dtype):
         return values
     return values.astype(np.int8 if np.can_cast(values.dtype, np.int8) else np.float64)
@@ -119,7 +119,7 @@ def _summary_dict(summary: inspect.Statistics) -> dict[str, Any]:
 
 
 def histogram_json(array: Any, summary: inspect.Statistics) -> str:
-    """A summary as JSON, with the bars of a histogram; there are none without finite values.
+    """A summary as JSON with a histogram, whose list of bins is empty without finite values.
 
     >>> json.loads(histogram_json(np.array([1, 1]), inspect.statistics(np.array([1, 1]))))["histogram"]
     [{'from': 1, 'to': 1, 'count': 2}]
@@ -129,7 +129,7 @@ def histogram_json(array: Any, summary: inspect.Statistics) -> str:
 
 
 def histogram_text(array: Any, summary: inspect.Statistics, width: int) -> str:
-    """How many finite values lie in each of some equal intervals from the least to the greatest.
+    """A histogram of the finite values as text.
 
     >>> print(histogram_text(np.array([1, 1, 3]), inspect.statistics(np.array([1, 1, 3])), 30))
     from  to  count
@@ -151,16 +151,16 @@ def histogram_text(array: Any, summary: inspect.Statistics, width: int) -> str:
 
 
 def _histogram(array: Any, summary: inspect.Statistics) -> list[tuple[float, float, int]]:
-    """The ends of each interval and how many finite values lie in it, without the upper end except in the last one.
+    """The edges of each bin and its number of finite values; a bin excludes its upper edge, except the last.
 
-    Of a few integers each has an interval of its own. Empty without finite values; UsageError for complex ones.
+    Integers of a small range have a bin each. Empty without finite values; UsageError for complex ones.
     """
     low, high = summary.minimum, summary.maximum
     if low is None or high is None:
         if summary.mean is not None:
-            raise click.UsageError("there is no order of complex values")
+            raise click.UsageError("complex values have no order")
         return []
-    # A few integers are counted one by one; otherwise no sum of the two extremes may overflow.
+    # Both extremes are scaled before they are added, so that no sum overflows.
     whole = isinstance(low, int) and high - low < _BINS
     share = np.linspace(0, 1, 1 + (1 if low == high else _BINS))
     edges = [*range(int(low), int(high) + 1)] if whole else (low * (1 - share) + high * share).tolist()
@@ -177,7 +177,7 @@ def _histogram(array: Any, summary: inspect.Statistics) -> list[tuple[float, flo
 
 
 def are_numbers(dtype: np.dtype[Any]) -> bool:
-    """Whether values of a type are numbers; texts and times in a ``.npy`` file are not."""
+    """Whether the values of a type are numbers, unlike strings and times in a ``.npy`` file."""
     return dtype.kind in "biufc" or dtype.isbuiltin == 2  # 2: registered, as by ml_dtypes
 
 

@@ -1,4 +1,4 @@
-"""The group of all commands."""
+"""The click group of all commands."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from strided.files.atomic import naming_in_write_errors
 from strided.runtime.bytecode import cut_off
 from strided.wording import did_you_mean
 
-#: The commands as the help lists them; each is a module of its name.
+#: The commands in the help's order; each is a module of that name.
 COMMANDS = (
     "info",
     "show",
@@ -40,7 +40,7 @@ COMMANDS = (
 
 
 class Help(click.HelpFormatter):
-    """Help texts, whose lists leave room for words in a narrow terminal."""
+    """Help texts whose option lists fit a narrow terminal."""
 
     def write_dl(self, rows: Iterable[tuple[str, str]], col_max: int = 30, col_spacing: int = 2) -> None:
         super().write_dl(rows, col_max if self.width >= 2 * col_max else self.width // 4, col_spacing)
@@ -53,7 +53,7 @@ class Context(click.Context):
 
 
 class Commands(click.Group):
-    """The commands, each loaded when it is asked for. They end quietly when the reader of their output is gone."""
+    """The commands, each imported on use. They end quietly when the reader of their output has gone."""
 
     context_class = Context
 
@@ -61,7 +61,7 @@ class Commands(click.Group):
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Load one command alone: most of the time that it takes to start goes into imports."""
+        """Import this command only, because imports take most of the time to start."""
         if cmd_name not in COMMANDS:
             return None
         command: click.Command = getattr(import_module(f"strided.cli.{cmd_name}"), cmd_name)
@@ -69,7 +69,7 @@ class Commands(click.Group):
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write what each command does, whole at every width."""
+        """Write what each command does; texts are wrapped, never cut."""
         found = [(name, self.get_command(ctx, name)) for name in COMMANDS]
         with formatter.section("Commands"):
             formatter.write_dl([(name, command.get_short_help_str(1000)) for name, command in found if command])
@@ -77,8 +77,8 @@ class Commands(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the command, or say which may be meant."""
-        # To a shell that completes, nothing is wrong yet: an error would be written over the line that is being typed.
+        """Find the command; UsageError that suggests a similar name if there is none."""
+        # While a shell completes a line, an error would be printed over it.
         if args[0] in COMMANDS or args[0].startswith("-") or ctx.resilient_parsing:
             return super().resolve_command(ctx, args)
         close = difflib.get_close_matches(args[0], COMMANDS, n=1)
@@ -86,7 +86,7 @@ class Commands(click.Group):
         raise click.UsageError(f"no command is called {args[0]!r}; {meant}")
 
     def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
-        with exiting_when_ended(), _writing():  # the help, or the version, which click prints from here
+        with exiting_when_ended(), _writing():  # click prints the help and the version in here
             return super().make_context(*args, **kwargs)
         raise click.exceptions.Exit(0)
 
@@ -94,13 +94,13 @@ class Commands(click.Group):
         try:
             with exiting_when_ended(), _writing():
                 super().invoke(ctx)
-        except EOFError as error:  # click takes it for the end of what somebody types
+        except EOFError as error:  # click would take it for the end of typed input
             raise click.ClickException(cut_off(error) or str(error) or "the input ends too early") from error
 
 
 @contextlib.contextmanager
 def _writing() -> Iterator[None]:
-    """Around what writes to standard output: ends quietly when its reader is gone, and names it in other errors."""
+    """Around writes to standard output: end quietly if its reader has gone; name standard output in other errors."""
     try:
         with naming_in_write_errors("standard output"):
             yield
@@ -112,13 +112,13 @@ def _writing() -> Iterator[None]:
             sys.stdout.flush()
         except OSError as again:
             _discard_output()
-            if error.errno == again.errno == errno.EINVAL:  # which stands for a broken pipe on Windows
+            if error.errno == again.errno == errno.EINVAL:  # a broken pipe on Windows
                 return
         raise
 
 
 def _discard_output() -> None:
-    """Have what Python flushes again at the end go nowhere: it would fail once more, with an exit code of its own."""
+    """Send remaining output nowhere: Python flushes it at exit, which would fail again and change the exit code."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 

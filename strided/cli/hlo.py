@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 @click.option("--padding", "by_padding", is_flag=True, help="Values with the most padding first.")
 @click.option("--name", metavar="PATTERN", help="Only instructions of this name, as in 'fusion*'.")
 @click.option("--opcode", metavar="PATTERN", help="Only these operations, as in 'copy*'.")
-@click.option("--shape", metavar="SHAPE", help="Only results of this shape; of any layout if it names none.")
+@click.option("--shape", metavar="SHAPE", help="Only results of this shape, in any layout if SHAPE has none.")
 @click.option("--space", metavar="hbm|vmem|N", help="Only results in this memory space.")
-@click.option("--fused", is_flag=True, help="List the insides of fusions too, which take no memory.")
+@click.option("--fused", is_flag=True, help="List instructions inside fusions, too; their values take no memory.")
 @module_number
 @as_json
 def hlo(
@@ -44,8 +44,8 @@ def hlo(
 ) -> None:
     """Show the largest values of an HLO module.
 
-    Their sizes are given with and without padding, after a line on the entry computation. Of a dump folder, the module
-    after optimizations; of one with several programs, their names. - is standard input.
+    Each is listed with its size with and without padding, after a line on the entry computation. Of a dump folder, the
+    module after optimizations is read; if it holds several programs, their names are listed. - is standard input.
     """
     from strided.dumps.hlo.instruction import memory_spaces
     from strided.memory.memory_report import space_number
@@ -60,10 +60,10 @@ def hlo(
     module = module_of(next(iter(programs.values())), module_number)
     found = module.find(name, opcode=opcode, shape=shape, memory_space=number)
     if not fused:
-        insides = _insides_of_fusions(module)
-        found = [instruction for instruction in found if instruction.computation.name not in insides]
+        fused_names = _fused_computations(module)
+        found = [instruction for instruction in found if instruction.computation.name not in fused_names]
     values = inspect.largest(found, by_padding=by_padding)
-    if number is not None:  # of a tuple, the parts in this memory space alone
+    if number is not None:  # of a tuple, only the parts in this memory space
         values = [value for value in values if number in memory_spaces(value.shape)]
     click.echo(json.dumps(_as_dict(module, values[:top]), indent=2) if as_json else _as_text(module, values, top))
 
@@ -101,13 +101,13 @@ def _as_text(module: Module, values: Sequence[Value], top: int) -> str:
     )
 
 
-def _insides_of_fusions(module: Module) -> set[str]:
-    """The names of the computations that fusions call, and of those that these call."""
-    calling = [instruction for instruction in module.instructions if instruction.opcode == "fusion"]
+def _fused_computations(module: Module) -> set[str]:
+    """The names of the computations that fusions call, directly or not."""
+    callers = [instruction for instruction in module.instructions if instruction.opcode == "fusion"]
     found: set[str] = set()
-    while calling:
-        for computation in calling.pop().called_computations:
+    while callers:
+        for computation in callers.pop().called_computations:
             if computation.name not in found:
                 found.add(computation.name)
-                calling += computation.instructions
+                callers += computation.instructions
     return found

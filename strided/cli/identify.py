@@ -31,8 +31,8 @@ from strided.io.raw_format import PLAIN, NoShapeError
 from strided.io.spooling import expanded
 
 _KNOWN_HELP = (
-    "SHAPE is what is known: 'bf16[17,300]', '[17,300]', 'bf16', 'bf16[17,?]', or a whole shape with a layout, as a "
-    "claim to be checked. The exit code is 0 if the evidence decides, 1 if it does not, and 2 for an error."
+    "SHAPE is what is known: 'bf16[17,300]', '[17,300]', 'bf16', 'bf16[17,?]', or a whole shape with a layout, which "
+    "is then checked. The exit code is 0 if the evidence decides, 1 if it does not, and 2 for an error."
 )
 
 
@@ -43,9 +43,9 @@ _KNOWN_HELP = (
     "--like",
     metavar="REF",
     shell_complete=file_names,
-    help="What the values should be, in any precision: a .npy, FILE:NAME, ...",
+    help="The values expected, in any precision: a .npy, FILE:NAME, ...",
 )
-@click.option("--like-index", metavar="INDEX", help="Which part of the array REF is, as in '4:12, 100:'.")
+@click.option("--like-index", metavar="INDEX", help="The part of the array that REF is, as in '4:12, 100:'.")
 @click.option("--top", type=click.IntRange(1), default=3, show_default=True, metavar="N", help="Candidates to list.")
 @as_json
 @offset
@@ -64,10 +64,10 @@ def identify(
 ) -> None:
     """Find the layout of raw bytes.
 
-    Only a sample of the file is read, or with --like as much as it takes to be certain. A shape that FILE says itself
-    is the claim, unless SHAPE says something else.
+    Only a sample of the file is read, or with --like as much as certainty takes. If FILE states its shape, that is
+    checked, unless SHAPE is given.
     """
-    shaped([file] if shape is None else [file, shape])  # in this order
+    shaped([file] if shape is None else [file, shape])  # UsageError if they are in the wrong order
     if like_index is not None and like is None:
         raise click.UsageError("--like-index goes with --like")
     key = None if like_index is None else inspect.parse_index(like_index)
@@ -91,7 +91,7 @@ def identify(
 
 
 def _values(name: str, reading: Reading) -> Any:
-    """What the values should be."""
+    """The expected values."""
     if ending_of(name) == ".npy":
         return load_npy(name, mmap_mode="r")
     try:
@@ -103,8 +103,8 @@ def _values(name: str, reading: Reading) -> Any:
 
 
 def _buffer(name: str, offset: int, reading: Reading) -> tuple[Any, str | None]:
-    """The bytes under question, or the path of the file that they are; and the shape that the file gives them."""
-    if name != STANDARD and (os.path.isdir(name) or not os.path.exists(name)):  # a pipe is read as it comes
+    """The bytes to identify, or the path of a file of them; and the shape that the file states, if any."""
+    if name != STANDARD and (os.path.isdir(name) or not os.path.exists(name)):  # a pipe is opened below
         array = with_layout(array_of([name], reading)[0], name)
     else:
         given, label = open_operand(name, reading.stack)
@@ -117,7 +117,7 @@ def _buffer(name: str, offset: int, reading: Reading) -> tuple[Any, str | None]:
 
 
 def _array_in(file: BinaryIO, label: str, stack: contextlib.ExitStack) -> FileArray | None:
-    """The only array of a file that says what it holds; None for raw bytes."""
+    """The only array in a container or ``.npy`` file; None for raw bytes."""
     if (container := open_container(file, label)) is not None:
         return stack.enter_context(container)[chosen(container, None, label)]
     return stack.enter_context(open_file(file, label, None)) if is_npy(file) else None

@@ -1,4 +1,4 @@
-"""`strided info`: what is this shape?"""
+"""`strided info`: the size, padding and tiles of a shape."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from strided.layout import AnyShape, Shape
 from strided.layout.parser import any_shape, array_shape
 from strided.tpu.default_layout import GENERATIONS, default_layout
 
-#: What --json goes with.
+#: Options that --json goes with.
 _IN_JSON = ("--ranges", "--at", "--byte")
 
 
@@ -32,7 +32,7 @@ _IN_JSON = ("--ranges", "--at", "--byte")
 @click.option(
     "--generation",
     type=click.Choice(GENERATIONS),
-    help="Lay it out as the compiler of this TPU does where a program asks for no layout.",
+    help="Use the default layout of this TPU's compiler.",
 )
 @click.option("--at", "index", metavar="INDEX", help="Explain where one element lies, as in --at 9,-1.")
 @click.option("--byte", type=ByteNumber(0), metavar="N", help="Explain what lies at a byte of the buffer.")
@@ -44,7 +44,7 @@ _IN_JSON = ("--ranges", "--at", "--byte")
 )
 @force
 @click.option("--plan", nargs=2, metavar="A B", help="Show how a buffer of shape A is converted to layout B; no SHAPE.")
-@click.option("--ranges", metavar="INDEX", help="List the bytes that a window takes, as in --ranges '9, 200:204'.")
+@click.option("--ranges", metavar="INDEX", help="List the byte ranges of a window, as in --ranges '9, 200:204'.")
 @click.option("--gap", type=ByteNumber(0), default=0, metavar="N", help="Join ranges at most N bytes apart.")
 def info(
     operands: tuple[str, ...],
@@ -58,9 +58,9 @@ def info(
     ranges: str | None,
     gap: int,
 ) -> None:
-    """Show size, padding and tiles of a shape.
+    """Show the size, padding and tiles of a shape.
 
-    A picture shows where the elements lie.
+    A picture shows where its elements lie.
     """
     shape = _one(operands)
     _refuse_several({"--plan": plan, "--svg": svg, "--ranges": ranges, "--at": index, "--byte": byte}, as_json)
@@ -95,7 +95,7 @@ def info(
 
 
 def _refuse_several(questions: Mapping[str, object], as_json: bool) -> None:
-    """UsageError for more than one question, each an option and its value, and for JSON with one that has none."""
+    """UsageError if more than one of these options is given, or --json with one that prints no JSON."""
     given = [name for name, value in questions.items() if value is not None]
     if len(given) > 1 or (as_json and given and given[0] not in _IN_JSON):
         raise click.UsageError(f"{' and '.join([*given, *['--json'] * as_json])} do not go together: give one of them")
@@ -104,16 +104,16 @@ def _refuse_several(questions: Mapping[str, object], as_json: bool) -> None:
 def _one(operands: Sequence[str]) -> str | None:
     """The only operand. UsageError for a file."""
     for operand in operands:
-        with contextlib.suppress(OSError):  # a text that is no path, or leads nowhere
+        with contextlib.suppress(OSError):  # no existing path
             path = operand if operand == STANDARD else split_name(operand)[0]
             raise click.UsageError(f"info takes a shape alone: 'strided show' reads {path}")
     if len(operands) > 1:
-        raise click.UsageError(f"info takes one shape; quote it for the shell; found {len(operands)} operands")
+        raise click.UsageError(f"info takes one shape, found {len(operands)} operands; quote the shape for the shell")
     return operands[0] if operands else None
 
 
 def _on_tpu(text: str, generation: str) -> Shape:
-    """The shape in the default layout of a TPU. UsageError for one that lies otherwise than row-major already."""
+    """The shape in the default layout of a TPU. UsageError if the text has another layout than row-major."""
     shape = array_shape(text)
     if shape != shape.with_layout(None):
         raise click.UsageError(f"{text} has a layout of its own: leave that or --generation out")
@@ -121,7 +121,7 @@ def _on_tpu(text: str, generation: str) -> Shape:
 
 
 def _slots_in(shape: AnyShape, byte: int) -> list[inspect.Explanation]:
-    """What lies in each slot of a byte, which packed elements share."""
+    """What lies in each slot of a byte; packed elements share one."""
     first = inspect.explain_byte(shape, byte)
     return [first, *(inspect.explain_byte(shape, byte, bit) for bit in range(first.bits, 8, first.bits))]
 
@@ -133,9 +133,11 @@ def _described(shape: AnyShape, columns: int) -> str:
 
 
 def _at(text: str, shape: Any) -> Any:
-    """The index of an element, its negative numbers counted from the end as NumPy does."""
+    """The index of an element; negative numbers count from the end, as in NumPy."""
     index = inspect.parse_index(text)
-    numbers = tuple(index) if isinstance(index, (tuple, list)) else (index,)  # elements are printed in brackets, too
+    numbers = (
+        tuple(index) if isinstance(index, (tuple, list)) else (index,)
+    )  # elements are printed in brackets, so these are accepted
     if any(type(number) is not int for number in numbers):
         raise click.UsageError(f"--at takes one integer for each dimension, as in 9,200, not {text!r}; see --ranges")
     sizes = getattr(shape, "dimensions", ())

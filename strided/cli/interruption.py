@@ -1,4 +1,4 @@
-"""How a command ends that cannot say why itself: a line on standard error, and the exit code that shells expect."""
+"""How signals and exhausted memory end a command: a line on standard error, and the exit code that shells expect."""
 
 from __future__ import annotations
 
@@ -8,28 +8,28 @@ import sys
 from collections.abc import Iterator
 from typing import NoReturn
 
-#: Signals that ask a process to end, as far as the system has them.
+#: Signals that ask a process to end, of those that the system has.
 ENDING = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP", "SIGQUIT", "SIGBREAK") if hasattr(signal, name))
 
 
 class Ended(KeyboardInterrupt):
-    """The signal of this number asked the process to end; it stops as after Ctrl-C."""
+    """A signal asked the process to end, which stops as after Ctrl-C; the argument is the signal's number."""
 
     @property
     def exit_code(self) -> int:
-        """What tells a shell which signal it was."""
+        """The exit code from which a shell knows the signal."""
         code: int = 128 + self.args[0]
         return code
 
 
 def end(number: int, *_: object) -> NoReturn:
-    """Raise `Ended`: what the signals in `ENDING` do."""
+    """Handle a signal in `ENDING`: raise `Ended`."""
     raise Ended(number)
 
 
 @contextlib.contextmanager
 def exiting_when_ended() -> Iterator[None]:
-    """Within this, a signal in `ENDING` ends the process with the exit code that tells which."""
+    """Within this, a signal in `ENDING` ends the process with the exit code for that signal."""
     try:
         yield
     except Ended as ended:
@@ -38,7 +38,7 @@ def exiting_when_ended() -> Iterator[None]:
 
 @contextlib.contextmanager
 def interruptible() -> Iterator[None]:
-    """Around a command: Ctrl-C, or too little memory to report an error, ends it with a line instead of a traceback."""
+    """Around a command: Ctrl-C or a lack of memory ends it with one line instead of a traceback."""
     try:
         yield
     except Ended as ended:
@@ -54,7 +54,7 @@ def interruptible() -> Iterator[None]:
 
 
 def too_little_memory(error: MemoryError) -> str:
-    """What is said of an error of too little memory, with what it says itself.
+    """The message for a MemoryError, with its own message if it has one.
 
     >>> too_little_memory(MemoryError()), too_little_memory(MemoryError("9 MB are left"))
     ('not enough memory', 'not enough memory: 9 MB are left')

@@ -1,4 +1,4 @@
-"""`strided ls`: which arrays are in it?"""
+"""`strided ls`: list the arrays in a file or folder."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ if TYPE_CHECKING:
 def ls(paths: tuple[str, ...], as_json: bool, kind: str | None) -> None:
     """List the arrays in a dump or a file.
 
-    Files are .npy, .npz, .safetensors and those of a dump; folders are dumps and .zarr. Of a dump folder, also what is
-    missing, and why. 'strided show PATH:NAME' takes the names.
+    Files are .npy, .npz, .safetensors and those of a dump; folders are dumps and .zarr. For a dump folder, what is
+    missing is listed with the reason. 'strided show PATH:NAME' takes the names.
     """
     for path, name in map(split_name, paths):
         if name is not None:
@@ -75,7 +75,7 @@ def _of_folder(path: str) -> tuple[str, dict[str, Any]]:
     arrays = [_facts(name, shape) for name, shape in zip(dump, shapes, strict=True)]
     text = str(dump)
     if len(dump.programs) > 1 and dump:
-        text += "\n" + visible(f"an array is named as in {path}:{next(iter(dump))}")
+        text += "\n" + visible(f"name an array as in {path}:{next(iter(dump))}")
     return text, {"programs": programs, "others": others, "arrays": arrays}
 
 
@@ -117,7 +117,7 @@ def _shape_in_npy(file: BinaryIO, path: str, size: int) -> Shape | str:
 
 
 def _described(content: Any) -> dict[str, Any]:
-    """What a file that holds no arrays is about, as JSON has it: a module, or allocations and their values."""
+    """The contents of a file without arrays, for JSON: a module, or allocations and their values."""
     from strided.dumps.buffer_assignment import BufferAssignment
     from strided.dumps.hlo import Module
 
@@ -150,7 +150,7 @@ def _of_allocation(allocation: Allocation) -> dict[str, Any]:
 
 
 def _why_no_results(content: Any) -> str | None:
-    """Why a snapshot has no results; None if it has, or if the content is another one."""
+    """Why a snapshot has no results; None if it has, or if the content is no snapshot."""
     try:
         return getattr(content, "results_missing", None)
     except DumpError as error:
@@ -158,7 +158,7 @@ def _why_no_results(content: Any) -> str | None:
 
 
 def _content(path: str, kind: str | None, refusal: UnsupportedError) -> Any:
-    """What a file of a dump holds; `refusal` says why it is no array. UsageError for what another command reads."""
+    """The contents of a file of a dump; `refusal` says why it is no array. UsageError if another command reads it."""
     from strided.dumps.detect import recognise
     from strided.dumps.hlo.text import SeveralModulesError
 
@@ -183,7 +183,7 @@ def _listed(head: str, shapes: dict[str, Any]) -> tuple[str, dict[str, Any]]:
 
 
 def _facts(name: str, shape: Any) -> dict[str, Any]:
-    """An array's name, shape and bytes, as JSON has them; an unreadable one's reason."""
+    """An array's name, shape and bytes, for JSON; or why it cannot be read."""
     if isinstance(shape, str):
         return {"name": name, "problem": shape.removeprefix("unreadable: ")}
     return {"name": name, "shape": str(shape), "bytes": getattr(shape, "buffer_byte_size", None)}

@@ -26,17 +26,17 @@ if TYPE_CHECKING:
 @click.argument("files", nargs=-1, required=True, metavar="(FILE | DIR[:PROGRAM] | -)...", shell_complete=file_names)
 @click.option("--top", type=click.IntRange(0), default=10, show_default=True, metavar="N", help="Buffers to list.")
 @click.option("--space", default="hbm", show_default=True, metavar="hbm|vmem|N", help="The memory space.")
-@click.option("--generation", type=click.Choice(GENERATIONS), help="The TPU.  [default: as layouts show]")
+@click.option("--generation", type=click.Choice(GENERATIONS), help="The TPU.  [default: by the layouts]")
 @click.option(
     "--max-expansion",
     type=float,
     metavar="X",
-    help="Exit with 1 if a buffer takes more than X times its size without padding, and wastes over 1% of the peak.",
+    help="Exit with 1 if padding makes a buffer more than X times as large, and over 1% of the peak is wasted by it.",
 )
 @click.option(
     "--verify",
     is_flag=True,
-    help="Let libtpu's compiler try the cures; needs the module before optimizations, in the dump or beside it.",
+    help="Try the cures with libtpu's compiler; needs the module before optimizations, in the dump or beside FILE.",
 )
 @module_number
 @svg
@@ -57,9 +57,8 @@ def memory(
     """Show where a program's memory goes, and what would take less.
 
     FILE is the log or the message of a program that ran out of memory, a memory usage report, a buffer assignment, or
-    HLO as text or proto; - is standard input. Of a dump folder, the program that takes most counts. Several files of
-    one program make one report: an error and the module, which names what the error does not. Those of several
-    programs make one report each.
+    HLO as text or proto; - is standard input. Of a dump folder, the program that takes most is reported. Several files
+    of one program, such as an error and its module, make one report; each other program has its own.
     """
     from strided.memory.material import sorted_by_program
     from strided.memory.memory_report import report_of, space_number
@@ -99,7 +98,7 @@ def _expanded(reports: Sequence[MemoryReport], most: float) -> Iterator[str]:
 
 
 def _sources(files: Sequence[str]) -> list[Program | str | bytes]:
-    """What operands stand for. UsageError for standard input given twice, and for an empty file."""
+    """What the operands name. UsageError for standard input given twice, and for an empty file."""
     if files.count(STANDARD) > 1:
         raise click.UsageError("standard input can be read once")
     for each in files:
@@ -108,5 +107,5 @@ def _sources(files: Sequence[str]) -> list[Program | str | bytes]:
 
 
 def _source(file: str) -> Program | str | bytes:
-    """What an operand stands for: a program of a dump folder, standard input, or a file."""
+    """What an operand names: a program of a dump folder, standard input, or a file."""
     return standard_input() if file == STANDARD else program_of(file) or file

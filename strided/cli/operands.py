@@ -40,8 +40,8 @@ from strided.wording import names_meant
 
 #: The name of standard input and output.
 STANDARD = "-"
-#: What the shell makes of ``f32[3,5]{1,0}``: ``f32[3,5]1 f32[3,5]0``.
-_BRACES_TAKEN = re.compile(r"[a-z]\w*\[[\d,]*\]\d")
+#: The shell's brace expansion turns ``f32[3,5]{1,0}`` into ``f32[3,5]1 f32[3,5]0``.
+_EXPANDED_BRACES = re.compile(r"[a-z]\w*\[[\d,]*\]\d")
 
 
 def array_of(operands: Sequence[str], reading: Reading) -> tuple[Any, Sequence[str]]:
@@ -52,8 +52,8 @@ def array_of(operands: Sequence[str], reading: Reading) -> tuple[Any, Sequence[s
     except NoShapeError as error:
         if not rest:
             raise
-        if (behind := next(filter(is_shape, rest), None)) is not None:
-            raise click.UsageError(f"the shape comes right behind its file: {source} '{behind}'") from None
+        if (later_shape := next(filter(is_shape, rest), None)) is not None:
+            raise click.UsageError(f"the shape comes right after its file: {source} '{later_shape}'") from None
         raise click.UsageError(f"{rest[0]!r} is no shape, and {error}") from None
     return opened.meant(), rest
 
@@ -72,26 +72,26 @@ def is_dump_folder(path: str) -> bool:
 
 
 def holds_names(source: str) -> bool:
-    """Whether a source holds arrays by name, and is given without one: an archive, a store, a snapshot."""
+    """Whether a source, given without ``:NAME``, holds named arrays: an archive, a store, a snapshot."""
     if os.path.isdir(source):
         return is_zarr(source)
-    if not os.path.isfile(source):  # standard input, a pipe, a name in a file, nothing
+    if not os.path.isfile(source):  # standard input, a pipe, FILE:NAME, or nothing at all
         return False
     with open(source, "rb") as file:
         return is_container(file, source) or kind_of_dump(file, Path(source)) == "snapshot"
 
 
 def mapped(array: Any) -> Any:
-    """The array with its padding, if it is one in a file."""
+    """The array mapped with its padding if it is in a file; any other as it is."""
     return array.mapped() if isinstance(array, (file_array.FileArray, ZarrArray)) else array
 
 
 def with_layout(array: Any, name: str) -> LayoutArray:
-    """The array with its padding; UsageError if it has no layout, such as texts in a .npy file."""
+    """The array with its padding; UsageError if it has no layout, such as strings in a ``.npy`` file."""
     if isinstance(found := mapped(array), LayoutArray):
         return found
     of_known_type(array, name)
-    raise click.UsageError(f"{name} is in no layout, or in many pieces: name one file with its shape")
+    raise click.UsageError(f"{name} has no layout, or lies in many pieces: name one file with its shape")
 
 
 def of_known_type(array: Any, name: str) -> Any:
@@ -105,18 +105,18 @@ def of_known_type(array: Any, name: str) -> Any:
 
 @dataclass(frozen=True)
 class Opened:
-    """The arrays in a source by name, read when they are used, and the name of the one that is meant, if one is."""
+    """The arrays in a source by name, read on use, and the name of the selected one, if any."""
 
     path: str
     arrays: Mapping[str, Any]
     name: str | None
 
     def meant(self) -> Any:
-        """The array that is meant; StridedError if it might be any of several."""
+        """The selected array, or the only one; StridedError if there are several."""
         return self.array(chosen(self.arrays, None, self.path) if self.name is None else self.name)
 
     def all_meant(self) -> dict[str, Any]:
-        """The array that is named, else all of them but for tokens, which hold nothing."""
+        """The selected array, or else all of them, without tokens, which hold nothing."""
         if self.name is not None:
             return {self.name: self.array(self.name)}
         values = {name: self._value(name) for name in self.arrays}
@@ -131,7 +131,7 @@ class Opened:
             return self.arrays[name]
         except KeyError as error:
             said = str(error.args[0])
-            if said == name:  # as plain mappings say
+            if said == name:  # the message of a plain mapping
                 said = f"no array is named {name!r}; {names_meant(name, self.arrays)}"
             raise StridedError(f"{self.path}: {said}") from None
 
@@ -144,7 +144,7 @@ class Opened:
 
 
 class _Source(NamedTuple):
-    """A source of arrays: its text, the path in it, and the name of one array, if it ends in ``:NAME``."""
+    """A source of arrays: its text, its path, and the name of one array if it ends in ``:NAME``."""
 
     text: str
     path: str
@@ -157,14 +157,14 @@ class _Source(NamedTuple):
 
 @dataclass(frozen=True)
 class Reading:
-    """How sources are read: the options of a command, and what closes their files.
+    """How sources are read: a command's options, and the stack that closes their files.
 
     Attributes
     ----------
     raw : RawFormat
         How an array lies in raw bytes.
     kind : str or None
-        What a file of a dump holds, if its content misleads.
+        What a file of a dump holds, in place of what it seems to hold.
     stack : ExitStack
     """
 
@@ -173,9 +173,9 @@ class Reading:
     stack: contextlib.ExitStack
 
     def opened(self, text: str, shape: str | None, otherwise: str | AnyShape | None = None) -> Opened:
-        """The arrays in a file, a folder or standard input, which may end in ``:NAME``.
+        """Open the arrays in a file, a folder or standard input; `text` may end in ``:NAME``.
 
-        `otherwise` is the shape of what does not say its own, if none is given.
+        `otherwise` is the shape to use if `shape` is None and the source does not state its own.
         """
         source = _Source.parse(text)
         if self.raw.offset and shape is None and otherwise is None:
@@ -187,7 +187,7 @@ class Reading:
         file, label = open_operand(source.path, self.stack)
         if source.name is None and (shape is not None or not is_seekable(file)):
             return self._one_array(file, label, shape, otherwise)
-        refuse_irregular(file.fileno(), source.path)  # an array of that name may lie anywhere, a pipe has no places
+        refuse_irregular(file.fileno(), source.path)  # a container is not read in order, as a pipe must be
         if (container := open_container(file, label)) is not None:
             self.stack.enter_context(container)
             return Opened(label, self._contained(container, source, shape), source.name)
@@ -198,7 +198,7 @@ class Reading:
         return self._dumped(file, label, source, shape)
 
     def _contained(self, container: Container, source: _Source, shape: str | None) -> Mapping[str, Any]:
-        """The arrays of an archive; with a shape, the one that is named, in that shape."""
+        """The arrays of a container; with a shape, only the named one, in that shape."""
         if shape is None or source.name is None:
             return container
         if self.raw.offset:
@@ -211,7 +211,7 @@ class Reading:
         kind = self.kind or kind_of_dump(file, origin)
         if kind == "allocations":
             raise click.UsageError(
-                f"{label} says where values lie, and holds no arrays: 'strided ls --json' lists the places, and "
+                f"{label} says where values lie, and holds no arrays: 'strided ls --json' lists them, and "
                 "strided.read_allocations(...).open(image) reads an image of memory by them"
             )
         if source.name is None and kind != "snapshot":
@@ -234,7 +234,7 @@ class Reading:
             found = file_array.open_file(file, label, shape, self.raw, otherwise=otherwise)
             array: Any = self.stack.enter_context(found)
         except BufferSizeError as error:
-            # A file that says its own shape was cut, or is damaged.
+            # Advice helps only if the shape was given: a file with its own shape must be truncated or damaged.
             advice = "" if shape is None and otherwise is None else _advice(error)
             raise click.UsageError(f"{error}{advice}") from None
         except UnsupportedError:
@@ -245,27 +245,27 @@ class Reading:
 
 
 def _arrays_in_folder(path: str) -> Mapping[str, Any]:
-    """The arrays of a zarr store or a dump; UsageError for a folder of a program without arrays."""
+    """The arrays of a zarr store or a dump; UsageError for a folder without arrays."""
     if is_zarr(path):
         return ZarrStore(path)
     dump = strided.open_dump(path, mapped=False)
     if not dump:
-        raise click.UsageError(f"{path} is a folder without arrays of a program; 'strided ls' lists its files")
+        raise click.UsageError(f"{path} holds no arrays of a program; 'strided ls' lists its files")
     return dump
 
 
 def _refuse_without_arrays(kind: str | None, label: str, origin: Any) -> None:
-    """UsageError for a file of a dump, of a kind that holds no arrays."""
+    """UsageError for a file of a dump whose kind holds no arrays."""
     if kind == "hlo":
         raise click.UsageError(f"{label} holds a program, and no arrays: 'strided hlo' lists its values")
     if kind in ABOUT_MEMORY and is_about_memory(origin):
         raise click.UsageError(f"{label} is about memory, and holds no arrays: 'strided memory' reads it")
     if kind in ("text", "used values", "live ranges"):
-        raise click.UsageError(f"{label} is text, and holds no array that is known here")
+        raise click.UsageError(f"{label} is text, and holds no array that strided can read")
 
 
 def with_reading(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command the options on how sources are read as one argument, `reading`. It then closes the files."""
+    """Give a command the options on reading sources as one argument, `reading`; close the files when it ends."""
 
     @functools.wraps(command)
     def reading_command(
@@ -278,7 +278,7 @@ def with_reading(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def _advice(error: BufferSizeError) -> str:
-    """What to try with bytes that do not have a shape's size."""
+    """What to try if the number of bytes does not fit the shape."""
     if not error.actual or not error.needed or error.found_format is not None:
         return ""
     factor = max(error.actual, error.needed) / min(error.actual, error.needed)
@@ -288,7 +288,7 @@ def _advice(error: BufferSizeError) -> str:
 
 
 def bytes_of(file: BinaryIO, label: str) -> Any:
-    """All bytes of a file, mapped; errors call it by this label."""
+    """All bytes of a file, mapped; errors name the file by `label`."""
     with naming_in_read_errors(label):
         return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if file.seek(0, os.SEEK_END) else b""
 
@@ -298,7 +298,7 @@ def shaped(operands: Sequence[str]) -> tuple[str, str | None, Sequence[str]]:
     first, *rest = operands
     if rest and rest[0][:1] in ("'", '"') and rest[0][:1] == rest[0][-1:] and is_shape(rest[0][1:-1]):
         rest[0] = rest[0][1:-1]
-    if any(map(_BRACES_TAKEN.match, rest)):
+    if any(map(_EXPANDED_BRACES.match, rest)):
         raise click.UsageError("the shell has taken a shape's braces: quote it, as in 'bf16[17,300]{1,0:T(8,128)}'")
     if is_shape(first) and rest and os.path.exists(rest[0]) and not os.path.exists(first):
         raise click.UsageError(f"the file comes first, then its shape: {rest[0]} '{first}'")
@@ -315,7 +315,7 @@ def open_operand(name: str, stack: contextlib.ExitStack) -> tuple[BinaryIO, str]
         if os.path.isdir(name):
             raise click.UsageError(f"{name} is a folder, where a file is expected; 'strided ls' lists what is in it")
         file = stack.enter_context(open(name, "rb"))
-        if is_seekable(file):  # a pipe is read as it comes; a device has no size
+        if is_seekable(file):  # a pipe is accepted, a device is not
             refuse_irregular(file.fileno(), name)
         return file, name
     if sys.stdin is None:

@@ -39,7 +39,7 @@ from strided.io.convert_file import CONTAINERS, FOREIGN_ENDINGS
     "out",
     metavar="OUT",
     shell_complete=file_names,
-    help="Write a copy of FILE, of raw bytes, with zeros in its padding.",
+    help="Write a copy of FILE (raw bytes) with its padding set to zero.",
 )
 @force
 @as_json
@@ -51,9 +51,9 @@ def padding(
     as_json: bool,
     reading: Reading,
 ) -> None:
-    """Say what the padding of an array holds.
+    """Show what the padding of an array holds.
 
-    Zeros, a constant, NaN, old data of the array, other numbers, or noise. A map shows where.
+    It may be zeros, a constant, NaN, old data of the array, other numbers, or noise. A map shows where.
     """
     if out is not None:
         _check_names(operands[0], out)
@@ -71,12 +71,12 @@ def padding(
 
 
 def _check_names(source: str, out: str) -> None:
-    """UsageError if a source cannot be copied to OUT, whatever they hold."""
+    """UsageError if the names alone show that the source cannot be copied to OUT."""
     if STANDARD in (source, out):
         raise click.UsageError("--scrub copies a file of raw bytes to another file: give both by name, not as -")
     if os.path.exists(source) and not (os.path.isfile(source) or os.path.isdir(source)):
         raise click.UsageError(f"--scrub reads a file twice, and {source} is no regular file")
     if ending_of(out) in (".npy", *CONTAINERS, *FOREIGN_ENDINGS):
-        raise click.UsageError(f"{out}: --scrub writes raw bytes: end the name otherwise, as in .bin")
+        raise click.UsageError(f"{out}: --scrub writes raw bytes: use another ending, such as .bin")
     refuse_standard_output(out)
     refuse_source(out, [source])

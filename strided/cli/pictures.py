@@ -11,18 +11,18 @@ from strided.cli.options import file_names
 from strided.cli.targets import check_target
 from strided.files.atomic import replaced
 
-#: The option that names the file.
+#: The option that names the picture's file.
 svg = click.option(
     "--svg",
     "picture",
     metavar="FILE",
     shell_complete=file_names,
-    help="Write the picture to FILE, too; - is standard output, without the text.",
+    help="Also write the picture to FILE; with -, it goes to standard output in place of the text.",
 )
 
 
 def check_picture(target: str | None, sources: Sequence[str], *, as_json: bool, overwrite: bool) -> None:
-    """Refuse a picture that would be written over a source, or among JSON; errors as for `check_target`."""
+    """Refuse to write a picture over a source, or into the JSON on standard output; errors as for `check_target`."""
     if target is None:
         return
     check_target(target, sources, ".svg", overwrite=overwrite)
@@ -31,9 +31,9 @@ def check_picture(target: str | None, sources: Sequence[str], *, as_json: bool, 
 
 
 def write_svg(text: str, target: str, *, force: bool) -> None:
-    """Write a picture to a file, whole or not at all; without `force` FileExistsError for one that exists."""
+    """Write a picture to a file, whole or not at all; FileExistsError if it exists, unless `force`."""
     if target == STANDARD:
-        click.echo(text.encode())  # in UTF-8 whatever a text is printed in
+        click.echo(text.encode())  # in UTF-8, whatever the encoding of the output
         return
     with replaced(target, overwrite=force) as file:
         file.write(text.encode())

@@ -31,10 +31,7 @@ def standard_input() -> bytes:
 
 
 def programs_in(source: str) -> Mapping[str, Program | str | bytes]:
-    """The programs of a dump folder by name, or the file that holds one, or its bytes if that is standard input.
-
-    Of ``DIR:NAME`` one alone.
-    """
+    """The programs of a dump folder by name (for ``DIR:NAME`` only that one); or a file, or standard input's bytes."""
     if source == STANDARD:
         return {"": standard_input()}
     path, name = split_name(source)
@@ -56,12 +53,12 @@ def program_of(source: str) -> Program | None:
 
 
 def program_named(dump: Dump, name: str) -> Program | None:
-    """The program of this name, or of this name and number; None if there is none."""
+    """The program with this label, with or without its number; None if there is none."""
     return dump.labels.get(name) or next((program for program in dump.programs if program.label == name), None)
 
 
 def module_of(program: Program | str | bytes, number: int | None) -> Module:
-    """The module of a program of a dump, after optimizations, if it is there; or in a file, that of a number."""
+    """The latest module of a dumped program, or module `number` of a file."""
     if isinstance(program, (str, bytes)):
         return _module_in(program, number)
     module = program.latest_module
@@ -71,19 +68,19 @@ def module_of(program: Program | str | bytes, number: int | None) -> Module:
 
 
 def refuse_number(number: int | None, sources: Sequence[str]) -> None:
-    """UsageError for the number of a module of which no source is a file."""
+    """UsageError if a module's number is given and all sources are folders."""
     if number is not None and all(source != STANDARD and os.path.isdir(split_name(source)[0]) for source in sources):
         folder, name = split_name(sources[0])
         advice = (
-            f"a program of a folder is named, as in {folder}:NAME"
+            f"in a folder, name the program, as in {folder}:NAME"
             if name is None
-            else "a name says which: leave it out"
+            else "the name says which: leave it out"
         )
-        raise click.UsageError(f"--module picks one of a text; {advice}")
+        raise click.UsageError(f"--module picks a module of a text file; {advice}")
 
 
 def _module_in(origin: str | bytes, number: int | None) -> Module:
-    """The module in a file, or in its bytes. StridedError for a file of another kind."""
+    """The module in a file, or in bytes. StridedError for a file of another kind."""
     from strided.dumps.detect import recognise
     from strided.dumps.hlo.text import NO_COMPUTATION
 
@@ -104,7 +101,7 @@ def _module_in(origin: str | bytes, number: int | None) -> Module:
 
 
 def _module_in_snapshot(origin: str | bytes, number: int | None, label: str) -> Module:
-    """The only module of a snapshot. UsageError for the number of another one, DumpError if it has none."""
+    """The only module of a snapshot. UsageError for any number but 0, DumpError if it has no module."""
     if number:
         raise click.UsageError(f"{label} is a snapshot, which holds one module: leave --module out")
     module = strided.read_snapshot(origin, mapped=False).module

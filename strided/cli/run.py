@@ -1,4 +1,4 @@
-"""Running a command line: signals, errors and exit codes."""
+"""Run a command line: signals, errors and exit codes."""
 
 from __future__ import annotations
 
@@ -27,13 +27,15 @@ from strided.escape import in_columns, visible
 from strided.pictures.plain import in_plain_marks
 from strided.wording import did_you_mean
 
-#: What is done about characters that an output's encoding lacks.
+#: The name of the codec error handler for characters that the output's encoding lacks.
 _ERRORS = "strided.plain marks"
-#: ASCII under another name: to a stream that calls it by its own, click writes UTF-8 all the same.
+#: Another name for ASCII: to a stream whose encoding is called "ascii", click writes UTF-8.
 _ASCII = "strided_ascii"
-#: Commands that map files, with the words they are called by.
+#: Errors that a command reports by their message alone; a warning is one where PYTHONWARNINGS says so.
+_REPORTED = (click.ClickException, StridedError, OSError, MemoryError, ValueError, IndexError, ImportError, Warning)
+#: Command lines that begin like this map files.
 _MAPPING = (["diff"], ["identify"], ["padding"])
-#: Arguments that messages advise to pass to functions, and the options that they are here.
+#: Function arguments that error messages mention, and the command's options to name instead.
 _OPTIONS = (
     (re.compile(r"\ballow_excess=True"), "--allow-excess"),
     (re.compile(r"\bgive offset="), "give --offset"),
@@ -49,16 +51,13 @@ def run(arguments: Sequence[str] | None = None) -> NoReturn:
     warnings.showwarning = _warn
     with _ended_by_signals():
         if arguments is None and sys.argv[1:2] in _MAPPING and hasattr(os, "fork"):
-            _carry_out_in_child()
-        _carry_out(arguments)
+            _run_in_child()
+        _run_commands(arguments)
 
 
 @contextlib.contextmanager
 def _ended_by_signals() -> Iterator[None]:
-    """Within this, signals that ask the process to end raise `Ended`; behind it, they do what they did before.
-
-    They may be ignored on purpose, as by nohup.
-    """
+    """Within this, signals that ask the process to end raise `Ended`, except ignored ones, as under nohup."""
     before = {number: handler for number in ENDING if (handler := signal.getsignal(number)) is not signal.SIG_IGN}
     for number in before:
         signal.signal(number, end)
@@ -66,39 +65,39 @@ def _ended_by_signals() -> Iterator[None]:
         yield
     finally:
         for number, handler in before.items():
-            signal.signal(number, signal.SIG_DFL if handler is None else handler)  # None: it was not set from Python
+            signal.signal(number, signal.SIG_DFL if handler is None else handler)  # None: not set from Python
 
 
-def _carry_out_in_child() -> None:
-    """Carry out the command line of this process and end both; return where the system starts no child."""
+def _run_in_child() -> None:
+    """Run this process's command line in a child and end both; return if the system cannot start a child."""
     try:
         code = forked()
-    except OSError:  # ends without a word if a file is truncated meanwhile, but does without a child
+    except OSError:  # without a child, only a truncated file goes unreported
         return
     if code is not None:
         _end_as(code)
-    end_with(lambda: _carry_out(None))
+    end_with(lambda: _run_commands(None))
 
 
-def _carry_out(arguments: Sequence[str] | None) -> NoReturn:
+def _run_commands(arguments: Sequence[str] | None) -> NoReturn:
     try:
         commands.main(args=arguments, prog_name="strided", standalone_mode=False, terminal_width=help_width())
     except click.exceptions.Exit as done:
         sys.exit(done.exit_code)
-    except click.exceptions.Abort as abort:  # which click makes of Ctrl-C, and of signals that come to itself
+    except click.exceptions.Abort as abort:  # click's form of Ctrl-C, and of signals it received
         raise (abort.__cause__ if isinstance(abort.__cause__, Ended) else KeyboardInterrupt) from None
     except NotationError as error:
         _fail_at(error)
-    except (click.ClickException, StridedError, OSError, MemoryError, ValueError, IndexError, ImportError) as error:
+    except _REPORTED as error:
         _fail(_message_of(error))
     sys.exit(0)
 
 
 def _prepare_streams() -> None:
-    """Make standard output and error take all characters; end the process with an error if output is closed."""
+    """Let standard output and error take all characters; end with an error if standard output is closed."""
     closed = sys.stdout is None  # by the shell
     for name in ("stdout", "stderr"):
-        if getattr(sys, name) is None:  # the next file opened would take its place
+        if getattr(sys, name) is None:  # else the next file opened would take its descriptor
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))
     codecs.register_error(_ERRORS, in_plain_marks)
     codecs.register(_renamed_ascii)
@@ -111,7 +110,7 @@ def _prepare_streams() -> None:
 
 
 def _message_of(error: Exception) -> str:
-    """What is said of an error that ends a command."""
+    """The message for an error that ends a command."""
     match error:
         case click.ClickException():
             return error.format_message()
@@ -121,21 +120,23 @@ def _message_of(error: Exception) -> str:
             return _os_error_message(error)
         case MemoryError():
             return too_little_memory(error)
+        case Warning():
+            return _without_excerpt(error)
     return str(error)
 
 
 def _os_error_message(error: OSError) -> str:
-    """The file and what the system says of it, and what may be meant instead of one that is not there."""
+    """The file and the system's message; for a file that does not exist, what may have been meant."""
     path = None if error.filename is None else os.fsdecode(error.filename)
     if path is None and error.errno == errno.EBADF:
         return "standard input is not open for reading, or standard output not for writing"
     hint = _nearby(path) if path and isinstance(error, FileNotFoundError) else ""
-    shown = path and visible(path)  # here, because a line end in a name is none of the message's
+    shown = path and visible(path)  # before joining: a newline in the name must not end the message's line
     return ": ".join(str(part) for part in (shown, error.strerror or error) if part) + hint
 
 
 def _renamed_ascii(name: str) -> codecs.CodecInfo | None:
-    """The codec of that name, for `codecs.register`; None for any other."""
+    """The codec for `_ASCII`, as a search function of `codecs.register`; None for any other name."""
     if name != _ASCII:
         return None
     own = codecs.lookup("ascii")
@@ -151,7 +152,7 @@ def _renamed_ascii(name: str) -> codecs.CodecInfo | None:
 
 
 def _end_as(code: int) -> NoReturn:
-    """End as a child did, of an exit code, or of minus the number of a signal."""
+    """End this process as the child ended: with an exit code, or by a signal (minus its number)."""
     if code == -signal.SIGBUS:
         _fail("a file was truncated while it was read")
     if code < 0:
@@ -162,7 +163,7 @@ def _end_as(code: int) -> NoReturn:
 
 
 def _nearby(path: str) -> str:
-    """What may be meant by a path that leads nowhere."""
+    """A hint at what may have been meant by a path that does not exist."""
     from strided.io.remote import is_url
 
     if path == STANDARD:
@@ -170,18 +171,20 @@ def _nearby(path: str) -> str:
     if is_url(path):
         return "; commands take files, not URLs: strided.open reads those, in Python"
     there = path
-    while not os.path.lexists(there) and (above := os.path.dirname(there)) != there:  # no drive need be there either
+    while (
+        not os.path.lexists(there) and (above := os.path.dirname(there)) != there
+    ):  # a missing drive is its own parent
         there = above
     name = path[len(there) :].lstrip(f"/{os.sep}")
     if os.path.isfile(there):
-        return f"; an array in a file is named as in {there}:{name}" if name else f"; {did_you_mean([there])}"
+        return f"; name an array in a file as {there}:{name}" if name else f"; {did_you_mean([there])}"
     with contextlib.suppress(OSError):
         return _meant_in(there, name, sorted(itertools.islice(os.listdir(there or "."), 10_000)))
     return ""
 
 
 def _meant_in(folder: str, name: str, names: Sequence[str]) -> str:
-    """What may be meant by the name of nothing in a folder, of which `names` are there."""
+    """A hint at what may have been meant by a name that is not among the `names` in a folder."""
     from strided.dumps.directory.names import parse_name
 
     head, colon, tail = name.partition(":")
@@ -193,16 +196,21 @@ def _meant_in(folder: str, name: str, names: Sequence[str]) -> str:
         if close and not (rest.startswith(os.sep) and os.path.isfile(os.path.join(folder, close[0]))):
             return f"; {did_you_mean([os.path.join(folder, close[0]) + rest])}"
     if folder and any(map(parse_name, names)):
-        return f"; an array in a dump is named as in {folder}:{name}"
+        return f"; name an array in a dump as {folder}:{name}"
     return f"; there is no folder {os.path.join(folder, first)}" if separator else ""
 
 
 def _warn(message: Warning | str, *_: object, **__: object) -> None:
-    _say(f"strided: warning: {_in_a_line(str(message).split(chr(10), 1)[0])}")
+    _say(f"strided: warning: {_in_a_line(_without_excerpt(message))}")
+
+
+def _without_excerpt(message: Warning | str) -> str:
+    """What a warning says, without the text that it is about."""
+    return str(message).split("\n", 1)[0]
 
 
 def _say(line: str) -> None:
-    """Write a line to standard error, if that takes it: the exit code tells in any case."""
+    """Write a line to standard error if possible: the exit code reports the error anyway."""
     try:
         click.echo(line, err=True)
     except OSError:  # as on a full disk
@@ -215,9 +223,9 @@ def _fail(message: str) -> NoReturn:
 
 
 def _in_a_line(message: str) -> str:
-    """A message on one line, with the options' names here. Of a long one, the start and the end.
+    """A message on one line, naming options instead of arguments. A long one is shortened in the middle.
 
-    Spaces within a line may be those of a name, which is shown as it is.
+    Spaces within a line are kept: they may belong to a file's name.
     """
     for argument, option in _OPTIONS:
         message = argument.sub(option, message)
@@ -225,7 +233,7 @@ def _in_a_line(message: str) -> str:
 
 
 def _fail_at(error: NotationError) -> NoReturn:
-    """Print the text, and under it a caret with what was expected there."""
+    """Print the text, with a caret and the message under the place of the error, and exit."""
     if error.position is None:
         _fail(error.message)
     room = max(20, width() - len("strided: ") - 1)

@@ -1,4 +1,4 @@
-"""`strided show`: what are the values?"""
+"""`strided show`: the values of an array."""
 
 from __future__ import annotations
 
@@ -22,20 +22,22 @@ from strided.cli.options import (
     width,
 )
 
-#: Elements of the largest array that is read as a whole without being asked: no device holds more, sparse files may.
+#: The most elements that are all read unless --stats asks for it. No device holds more, but sparse files may.
 _MOST_SUMMARISED = 1 << 36
 
 
-# An index may begin with a minus sign, which click would take for an option's.
+# Click would take an index that begins with a minus sign for an option.
 @click.command(
     epilog="\n\n".join((SHAPE_HELP, SOURCE_HELP, INDEX_HELP)), context_settings={"ignore_unknown_options": True}
 )
 @click.argument("operands", nargs=-1, required=True, metavar="FILE [SHAPE] [INDEX]", shell_complete=file_names)
-@click.option("--hex", "as_hex", is_flag=True, help="Print the elements' bits in hexadecimal.")
+@click.option("--hex", "as_hex", is_flag=True, help="Print the bits of the elements in hexadecimal.")
 @click.option("--csv", "as_csv", is_flag=True, help="Print all values, a line for each row.")
-@click.option("--json", "as_json", is_flag=True, help="Print all values as JSON; with --stats or --histogram, these.")
-@click.option("--stats", is_flag=True, help="Print the summary alone.")
-@click.option("--histogram", is_flag=True, help="Print how often which values occur.")
+@click.option(
+    "--json", "as_json", is_flag=True, help="Print all values as JSON, or what --stats or --histogram prints."
+)
+@click.option("--stats", is_flag=True, help="Print only the summary.")
+@click.option("--histogram", is_flag=True, help="Print a histogram of the values.")
 @with_reading
 @click.pass_context
 def show(
@@ -50,8 +52,8 @@ def show(
 ) -> None:
     """Show the values of an array.
 
-    It lies in a raw buffer, a .npy, .npz, .safetensors or .zarr file, a snapshot or a dump folder. Extremes and mean
-    are shown too, unless there are too many values to read.
+    It lies in a raw buffer, a .npy, .npz, .safetensors or .zarr file, a snapshot or a dump folder. Minimum, maximum and
+    mean are shown, too, unless there are too many values to read.
     """
     _refuse_unknown(operands, context.command)
     if as_hex + as_csv + histogram + stats + (as_json and not (histogram or stats)) > 1:
@@ -62,7 +64,7 @@ def show(
     if isinstance(values, np.generic) and (as_hex or as_csv or as_json or stats or histogram):
         values = np.asarray(values)
     if not forms.are_numbers(values.dtype) and (stats or histogram):
-        raise click.UsageError(f"{values.dtype} is no type of numbers: leave --stats and --histogram out")
+        raise click.UsageError(f"{values.dtype} is not a numeric type: leave --stats and --histogram out")
     with np.printoptions(linewidth=max(20, width())):
         if as_csv:
             for piece in forms.csv(values):
@@ -90,7 +92,7 @@ def _refuse_unknown(operands: Sequence[str], command: click.Command) -> None:
 
 
 def _selected(operands: Sequence[str], reading: Reading) -> Any:
-    """The array that operands name, or what the index behind it selects."""
+    """The array that the operands name, or what the index after it selects."""
     array, rest = array_of(operands, reading)
     if len(rest) > 1:
         raise click.UsageError(f"an index is one operand: '{', '.join(rest)}', not {' '.join(rest)}")
@@ -98,7 +100,7 @@ def _selected(operands: Sequence[str], reading: Reading) -> Any:
 
 
 def _histogram(values: Any, *, as_json: bool) -> str:
-    """How often which values occur, with their summary."""
+    """A histogram of the values, with their summary."""
     summary = _summary(values)
     if as_json:
         return forms.histogram_json(values, summary)
@@ -106,14 +108,14 @@ def _histogram(values: Any, *, as_json: bool) -> str:
 
 
 def _summary(values: Any) -> inspect.Statistics:
-    """Extremes, mean and the like of all values, which are read."""
+    """Read all values for their minimum, maximum, mean and counts."""
     with progress(values.size, "reading") as advance:
         return inspect.statistics(values, progress=advance)
 
 
 def _echo_about(values: Any) -> None:
-    """Print what is said below the values of an array: its shape, its type, and a summary of numbers."""
+    """Print what comes below the values: the array's shape and type, and a summary if they are numbers."""
     click.echo(f"\nshape {tuple(values.shape)}, {values.dtype.name}")
     if forms.are_numbers(values.dtype):
-        unread = f"--stats reads all {values.size:,} values for extremes and mean"
+        unread = f"--stats reads all {values.size:,} values for minimum, maximum and mean"
         click.echo(fitted(str(_summary(values)) if values.size <= _MOST_SUMMARISED else unread))

@@ -1,4 +1,4 @@
-"""Files that a command is to write: none of what it reads, and none under the name of another format."""
+"""Checks of the files that a command is to write."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from strided.io.containers import ending_of, split_name
 def check_target(target: str, sources: Sequence[str], *endings: str, overwrite: bool) -> None:
     """Refuse a file to write before there is anything to write.
 
-    UsageError for the ending of another format; OSError for one of the sources, for a file that is not to be
-    overwritten, and for one in a folder that is not there.
+    UsageError for the ending of another format; OSError if the file is one of the sources, exists and `overwrite` is
+    false, or is in a folder that does not exist.
     """
     if target == STANDARD:
         return
@@ -31,13 +31,13 @@ def check_target(target: str, sources: Sequence[str], *endings: str, overwrite: 
 
 
 def refuse_source(target: str, sources: Sequence[str]) -> None:
-    """OSError for a file that is one of the sources."""
+    """OSError if the target is one of the sources."""
     for status in statuses(sources):
         refuse_same(status, target)
 
 
 def refuse_place(target: str, *, overwrite: bool) -> None:
-    """OSError for a file that is not to be overwritten, or whose folder is not there."""
+    """OSError if the target exists and `overwrite` is false, or if its folder does not exist."""
     path, there = resolved(target)
     if there is not None and not overwrite:
         raise path_taken(target)
@@ -47,7 +47,7 @@ def refuse_place(target: str, *, overwrite: bool) -> None:
 
 def refuse_standard_output(target: str) -> None:
     """UsageError for a path to the file or pipe that standard output goes to, such as ``/dev/stdout``."""
-    with contextlib.suppress(OSError):  # nothing is there, or standard output is no file
+    with contextlib.suppress(OSError):  # the target does not exist, or standard output is no file
         if os.path.samestat(os.stat(target), os.fstat(sys.stdout.fileno())):
             raise click.UsageError(
                 f"{target} is where standard output goes: write {STANDARD} for it, or name another file"
@@ -55,7 +55,7 @@ def refuse_standard_output(target: str) -> None:
 
 
 def statuses(sources: Sequence[str]) -> list[os.stat_result]:
-    """The status of each file among sources; shapes and what cannot be read have none."""
+    """The status of each file among the sources, without shapes and unreadable files."""
     found = []
     for source in sources:
         with contextlib.suppress(OSError):

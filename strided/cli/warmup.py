@@ -1,4 +1,4 @@
-"""`strided warmup`: compile all kernels now."""
+"""`strided warmup`: compile all kernels."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from strided.kernels import background
 
 
 @contextmanager
-def _garbage_kept() -> Iterator[None]:
-    """Within this, no garbage is collected: what a compiler makes lives on; searching it takes a fifth of the time."""
+def _without_gc() -> Iterator[None]:
+    """Within this, no garbage is collected: the compiler's objects live on, and scanning them takes 20% of the time."""
     on = gc.isenabled()
     gc.disable()
     try:
@@ -30,8 +30,8 @@ def _garbage_kept() -> Iterator[None]:
 
 
 @contextmanager
-def _ends_kept() -> Iterator[None]:
-    """Within this, what a signal's handler raises is not lost, nor printed, where LLVM calls back into Python."""
+def _interruptions_raised() -> Iterator[None]:
+    """Raise at the end what a signal handler raised in a callback from LLVM, where Python would drop it."""
     before, lost = sys.unraisablehook, list[BaseException]()
 
     def keep(unraisable: sys.UnraisableHookArgs) -> None:
@@ -49,9 +49,9 @@ def _ends_kept() -> Iterator[None]:
             raise lost[0]
 
 
-def _compiled_at_once(folder: Path | None) -> set[str]:
-    """Kernels that several processes have compiled, each named as it is ready; none where one does as well."""
-    # Every command loads this module, and none but this one needs what that loads.
+def _compile_in_parallel(folder: Path | None) -> set[str]:
+    """Compile missing kernels in several processes and return their names; none if one process does as well."""
+    # Imported here, because listing all commands imports this module.
     from strided.kernels.compile_all import compile_all, processes_for
 
     missing = [name for name in kernels.HOMES if not kernels.kernel_of(name).is_on_disk()]
@@ -77,20 +77,20 @@ def warmup() -> None:
     click.echo("loading the compiler", err=True)
     try:
         folder = kernels.kernel_of(next(iter(kernels.HOMES))).folder()
-    except Exception as error:  # whatever Numba, or LLVM under it, may raise as it is imported
+    except Exception as error:  # importing Numba or LLVM may raise anything
         raise click.ClickException(f"kernels cannot be compiled: {error!r}") from error
     if folder is None:
         warn(
-            "what is compiled is not kept: STRIDED_CACHE is 0, or no folder can be written (set NUMBA_CACHE_DIR)",
+            "compiled kernels are not kept: STRIDED_CACHE is 0, or no folder can be written (set NUMBA_CACHE_DIR)",
             StridedWarning,
         )
     start, count = time.perf_counter(), len(kernels.HOMES)
-    made = _compiled_at_once(folder)
+    made = _compile_in_parallel(folder)
     for number, name in enumerate((name for name in kernels.HOMES if name not in made), 1 + len(made)):
         click.echo(f"{number:2} of {count}: {name}", err=True)
-        with _garbage_kept(), _ends_kept():
+        with _without_gc(), _interruptions_raised():
             kernels.load(name)
     click.echo(f"{count} kernels are ready ({time.perf_counter() - start:.1f} s)")
-    # Whether a folder can be written shows with the first file; whether it has room, with the last.
+    # The folder was found to be writable, but it may have run out of space.
     if folder is not None and (lost := sum(not kernels.kernel_of(name).is_on_disk() for name in kernels.HOMES)):
         warn(f"{lost} of them are not kept: {visible(str(folder))} takes no more, as on a full disk", StridedWarning)

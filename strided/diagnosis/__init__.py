@@ -1,1 +1,1 @@
-"""Which layout explains these bytes? Where do two arrays differ? What lies in padding?"""
+"""Identify layouts, compare arrays, and inspect padding."""

@@ -1,8 +1,8 @@
-"""Which bytes of a buffer a key touches, as few ranges as possible.
+"""Which bytes of a buffer a key selects, as few ranges as possible.
 
-A key selects the sum of independent sets of offsets: one for each axis that a slice picks from, and one for all index
-arrays together. In terms of digits each set is a few regular loops (`planning.runs`). Loops that follow on from each
-other, or leave small enough gaps, are one run. Only runs are listed, never elements.
+The selected offsets are sums of one offset from each of several independent sets: a set for each sliced axis, and one
+for all index arrays together. In terms of digits, each set is a few regular loops (`planning.runs`). Loops that are
+contiguous, or leave small enough gaps, form one run. Only runs are listed, never elements.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ from strided.runtime.aliases import Table
 from strided.runtime.argument_checks import whole
 from strided.transfer.chunks import chunks
 
-#: The most runs that are listed, a gigabyte of them.
+#: The most runs that are listed, which take a gigabyte.
 _MOST_RUNS = 1 << 26
-#: Runs of more different lengths are listed element by element.
+#: Runs of more distinct lengths are listed element by element.
 _MOST_LENGTHS = 64
-#: Ranges that wait until they are merged.
+#: How many ranges are collected before they are merged.
 _BATCH = 1 << 20
 
 
 class _Part(NamedTuple):
-    """Runs of equal length: at every start, repeated by every loop. All in elements."""
+    """Runs of equal length, at each start, repeated by every loop; all in elements."""
 
     starts: Table
     run: int = 1
@@ -48,26 +48,25 @@ class _Part(NamedTuple):
 def byte_ranges(shape: str | AnyShape | BufferSpec, key: Any = ..., gap: SupportsIndex = 0) -> Table:
     """The bytes of a buffer that hold what ``a[key]`` selects, as ranges ``[start, stop)``: an int64 (n, 2) array.
 
-    The ranges are sorted and apart. Byte 0 is the buffer's first; a prefix of dynamic sizes counts. Packed elements
-    take the whole bytes in which they lie.
+    The ranges are sorted and disjoint. Byte 0 is the first of the buffer, including a prefix of dynamic sizes. Packed
+    elements count with the whole bytes in which they lie.
 
     Parameters
     ----------
     shape : str, Shape or BufferSpec
         What the buffer holds.
     key : optional
-        Any key of NumPy's; everything by default.
+        Any NumPy index; by default everything.
     gap : int, optional
-        Ranges with at most this many bytes between them become one.
+        Ranges with at most this many bytes between them are joined.
 
     Raises
     ------
     IndexError
         The key does not fit an array of this shape.
     NotationError, LayoutError, UnsupportedError
-        The shape is no array, or has no addresses; more than 2^26 ranges.
-    ValueError
-        A negative gap.
+        The shape is not an array's, or has no addresses; more than 2^26 ranges.
+        ValueError
 
     Examples
     --------
@@ -94,7 +93,7 @@ def byte_ranges(shape: str | AnyShape | BufferSpec, key: Any = ..., gap: Support
 
 
 def _in_bytes(starts: Table, run: int, bits: int) -> Table:
-    """The bytes of runs, from and to; those of packed elements rounded outwards."""
+    """The byte ranges of runs; those of packed elements are rounded outwards."""
     if bits >= 8:
         low = starts * (bits // 8)
         return np.stack([low, low + run * (bits // 8)], axis=1)
@@ -103,7 +102,7 @@ def _in_bytes(starts: Table, run: int, bits: int) -> Table:
 
 
 def _runs(map_: AddressMap, selection: Selection, bits: int, gap: int) -> Iterator[tuple[Table, int]]:
-    """Offsets of runs and their length, in elements."""
+    """Starts of runs, and their length, in elements."""
     if any(isinstance(item, Flag) and not item.value for item in selection.items):
         return
     if map_.irregular:
@@ -117,7 +116,7 @@ def _runs(map_: AddressMap, selection: Selection, bits: int, gap: int) -> Iterat
 
 def _refuse_many(number: int) -> None:
     if number > _MOST_RUNS:
-        raise UnsupportedError(f"the key touches {number:,} ranges; more than {_MOST_RUNS:,} are not listed")
+        raise UnsupportedError(f"the key selects {number:,} ranges; at most {_MOST_RUNS:,} can be listed")
 
 
 def _number(loops: Iterable[Loop]) -> int:
@@ -129,7 +128,7 @@ def _all_sums(first: Table, second: Table) -> Table:
 
 
 def _sets(map_: AddressMap, items: Iterable[Item], bits: int, gap: int) -> Iterator[list[_Part]]:
-    """Sets of offsets, each as parts; what the items select is the sum of one offset of each."""
+    """Sets of offsets, each as parts; each selected offset is a sum of one from every set."""
     arrays = np.array([map_.base])
     axes = iter(map_.axes)
     for item in items:
@@ -138,13 +137,13 @@ def _sets(map_: AddressMap, items: Iterable[Item], bits: int, gap: int) -> Itera
         if isinstance(item, IndexRange):
             yield [*_parts_of_span(next(axes), item, bits, gap)]
         else:
-            # Scalars would warn of sums that wrap around.
+            # An array, because NumPy scalars warn about wrapping sums.
             arrays = arrays + offsets_along(next(axes), np.atleast_1d(item))
     yield [*_parts_of(arrays, bits, gap)]
 
 
 def _parts_of_span(terms: Sequence[Term], span: IndexRange, bits: int, gap: int) -> Iterator[_Part]:
-    """The offsets that a slice of an axis picks."""
+    """The offsets that a slice of an axis selects."""
     start, step, size = span
     if not size:
         return
@@ -152,7 +151,7 @@ def _parts_of_span(terms: Sequence[Term], span: IndexRange, bits: int, gap: int)
     axis_map = axis_map_of(moved, size)
     radix_map = axis_map.radix_map
     if radix_map is None:
-        # Steps that fit no tile.
+        # The step does not align with the tiles.
         _refuse_many(size)
         yield from _parts_of(offsets_along(moved, np.arange(size)), bits, gap)
         return
@@ -161,7 +160,7 @@ def _parts_of_span(terms: Sequence[Term], span: IndexRange, bits: int, gap: int)
 
 
 def _parts_of(offsets: Table, bits: int, gap: int) -> Iterator[_Part]:
-    """Single offsets: those that follow on from each other as runs, unless these have too many lengths."""
+    """Single offsets as runs of consecutive ones, unless these have too many distinct lengths."""
     offsets = np.sort(offsets, axis=None, kind="stable")
     if not offsets.size:
         return
@@ -177,7 +176,7 @@ def _parts_of(offsets: Table, bits: int, gap: int) -> Iterator[_Part]:
 
 
 def _joined(parts: Sequence[_Part], bits: int, gap: int) -> tuple[list[Table], int, tuple[Loop, ...]]:
-    """The sum of parts: the starts of each, the length of a run, and loops that leave more than `gap` bytes free."""
+    """The sum of parts: the starts of each, the length of a run, and the loops with gaps of more than `gap` bytes."""
     loops_of_parts = (loop for part in parts for loop in part.loops)
     run = 1 + sum(part.run - 1 for part in parts)
     back, run, loops = loops_as_runs(loops_of_parts, run, (8 * gap + 7) // bits)
@@ -199,7 +198,7 @@ def _offsets(map_: AddressMap, selection: Selection) -> Iterator[Table]:
 
 
 def _within(shape: Sequence[int], box: Sequence[tuple[int, int]]) -> tuple[slice, ...]:
-    """The part of an array that broadcasts to a box of the shape that the array broadcasts to."""
+    """The slices of an array that, broadcast, give a box of the broadcast shape."""
     return tuple(
         slice(*ends) if n > 1 else slice(None) for n, ends in zip(shape, box[len(box) - len(shape) :], strict=True)
     )

@@ -1,4 +1,4 @@
-"""What reading a part of an array takes: which bytes, and how many of them are wanted."""
+"""The cost of reading a part of an array: which bytes are read, and how many of them are wanted."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from strided.layout import AnyShape
 from strided.runtime.aliases import Table
 from strided.wording import counted, times_text
 
-#: Ranges that are printed.
+#: The most ranges that are printed.
 _SHOWN = 12
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Window:
-    """What reading the elements of a key takes.
+    """The bytes to read for the elements of a key.
 
     Attributes
     ----------
     shape, key : str
-        What the buffer holds, and what is read of it.
+        The buffer's shape, and the key.
     ranges : ndarray of int64
-        As `byte_ranges` lists them.
+        The ranges of `byte_ranges`.
     wanted_bytes : int
         Bytes of the selected elements, packed as in the buffer.
     """
@@ -46,7 +46,7 @@ class Window:
 
     @property
     def is_one_piece(self) -> bool:
-        """Whether all of it lies in one range."""
+        """Whether there is only one range."""
         return len(self.ranges) <= 1
 
     def __str__(self) -> str:
@@ -65,7 +65,7 @@ class Window:
         return "\n".join(lines + [f"    and {number - _SHOWN:,} more"] * (number > _SHOWN))
 
     def to_dict(self) -> dict[str, Any]:
-        """All of it in types that JSON has."""
+        """The window in types that JSON has."""
         return {
             "shape": self.shape,
             "key": self.key,
@@ -78,7 +78,7 @@ class Window:
 
 
 def window(shape: str | AnyShape | BufferSpec, key: Any, gap: int = 0, text: str | None = None) -> Window:
-    """What reading the elements of a key takes; `text` is the key as it is shown. Arguments as for `byte_ranges`.
+    """The bytes to read for the elements of a key; `text` is the key to show. Arguments as for `byte_ranges`.
 
     >>> print(window("bf16[17,300]{1,0:T(8,128)(2,1)}", (9, slice(200, 204)), gap=2, text="9, 200:204"))
     bf16[17,300]{1,0:T(8,128)(2,1)}

@@ -1,1 +1,1 @@
-"""Readers, and a few writers, of the files that XLA dumps: one package for each kind."""
+"""Readers, and a few writers, of the files that XLA dumps, with a package for each kind."""

@@ -1,4 +1,4 @@
-"""A mapping of names to arrays that are read when they are asked for."""
+"""A mapping of names to arrays that are read on access."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ Array = TypeVar("Array", covariant=True)
 
 
 def array_name(name: object, known: Iterable[str]) -> str:
-    """The name by which an array is asked for; KeyError, as for a name that is not there, if it is no text."""
+    """The name itself if it is a string; KeyError, as for a missing name, if it is not."""
     if not isinstance(name, str):
-        raise KeyError(f"arrays have names, not {type(name).__name__}; there are {some(known)}")
+        raise KeyError(f"arrays are found by name, not by {type(name).__name__}; there are {some(known)}")
     return name
 
 
 class ArrayMapping(Mapping[str, Array]):
-    """Names and arrays. Equal to itself alone: mappings compare their values, and all arrays would be read for that."""
+    """A mapping of names to arrays, equal only to itself: comparing values would read all arrays."""
 
     def __eq__(self, other: object) -> bool:
         return self is other

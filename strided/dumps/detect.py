@@ -1,4 +1,4 @@
-"""Recognises a file by its content, and picks the reader for it.
+"""Recognise the kind of a file by its content, and read it.
 
 ===============  =======================================================  ==========================
 kind             content                                                  reader
@@ -7,14 +7,14 @@ hlo              HLO text, HloModuleProto or HloProto                     `strid
 snapshot         HloSnapshot, HloUnoptimizedSnapshot in any form          `strided.read_snapshot`
 allocations      text of a buffer assignment                              `strided.read_allocations`
 memory report    tables of the values of each memory space                `strided.memory_report`
-used values      the values of a buffer assignment again                  none
-live ranges      which value lives when                                   none
+used values      list of the values of a buffer assignment                none
+live ranges      when each value is alive                                 none
 npy, npz         NumPy's own files                                        `strided.open`
 safetensors      tensors by name                                          `strided.open`
-text, binary     anything else, among it raw buffers without a header     `strided.open` with a shape
+text, binary     anything else, such as raw buffers without a header      `strided.open` with a shape
 ===============  =======================================================  ==========================
 
-An HloProto may hold a buffer assignment as well: `strided.read_allocations` reads that too.
+An HloProto may also hold a buffer assignment, which `strided.read_allocations` reads.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from strided.errors import DumpError, UnsupportedError
 from strided.files.magic import NPY_MAGIC, ZIP_MAGIC, is_safetensors
 from strided.runtime.argument_checks import one_of, whole
 
-#: The kinds that have a reader here.
+#: The readers of the kinds that `read_dump` reads.
 READERS: Mapping[str, Callable[..., Any]] = {
     "hlo": read_hlo,
     "snapshot": read_snapshot,
@@ -48,19 +48,17 @@ READERS: Mapping[str, Callable[..., Any]] = {
 #: All kinds.
 KINDS = (*READERS, "memory report", "used values", "live ranges", "npy", "npz", "safetensors", "text", "binary")
 
-_BY_NAME = "strided.open('FILE:NAME') opens an array in it; from gzip or Zstandard data, expand it first"
+_BY_NAME = "strided.open('FILE:NAME') opens an array in it; decompress gzip or Zstandard data first"
 #: What a file of another kind is, and what to do with it.
 _ADVICE = {
     "npy": "a NumPy file: strided.open opens it",
     "npz": f"a NumPy archive: {_BY_NAME}",
     "safetensors": f"a safetensors file: {_BY_NAME}",
-    "binary": (
-        "binary data of no known kind: if it is a raw buffer, open it with its shape; 'strided identify' looks for it"
-    ),
+    "binary": ("binary data of no known kind: open a raw buffer with its shape; 'strided identify' looks for it"),
     "text": "a text of no known kind: nothing in it can be read as arrays",
 }
 
-#: Bytes of a text in which its kind must show.
+#: Bytes at the start of a text from which its kind is recognised.
 _HEAD_BYTES = 1 << 16
 
 _HEADER_LINE = re.compile(rb"(?:\A|[\r\n])HloModule[ \t]")
@@ -70,23 +68,24 @@ _BEGINNINGS = (
     ("used values", re.compile(rb"\s*+(?:Total bytes used|Used values:)")),
     ("live ranges", re.compile(rb"\s*+HloLiveRange")),
 )
-#: How the lines of a text without a header begin. The rest is searched for by hand: a pattern with two wildcards would
-#: scan a long line again from each of its brackets.
+#: Beginnings of lines in HLO text without a header. The rest of a line is not matched by a pattern: one with two
+#: wildcards would scan a long line again from each of its brackets.
 _OPENING = re.compile(rb"(?:ENTRY (?:%?[\w.\-]++ )?|%?[\w.\-]++ )\(")
 _INSTRUCTION = re.compile(rb"[ \t]*+(?:ROOT )?%?[\w.\-]++ = [a-z0-9]++\[")
 
 
 def recognise(origin: Any, *, max_bytes: int | None = None) -> str:
-    """The kind of a file or buffer, one of `KINDS`; gzip and Zstandard are undone first.
+    """The kind of a file or buffer, one of `KINDS`, which may be compressed by gzip or Zstandard.
 
-    Only the beginning of a text is read. Other compressed contents may expand to `max_bytes`, by default 2 GiB.
+    Only the beginning of a text is read. `max_bytes` limits the size of other contents once decompressed (default 2
+    GiB).
 
     Raises
     ------
     DumpError
-        Broken compressed data, or more than allowed; not a regular file.
+        Broken compressed data, or too large; not a regular file.
     UnsupportedError
-        Zstandard data that neither Python nor a package expands.
+        Zstandard data that neither Python nor an installed package decompresses.
     OSError
         A file that cannot be opened.
 
@@ -97,7 +96,7 @@ def recognise(origin: Any, *, max_bytes: int | None = None) -> str:
 
 
 def _recognised(origin: Origin, max_bytes: int | None) -> tuple[str, Origin]:
-    """The kind, and what its reader takes: the origin, or its bytes if they had to be expanded to tell."""
+    """The kind, and the argument for its reader: the origin, or its bytes if they were decompressed."""
     head = open_head(origin, _HEAD_BYTES)
     if head.startswith(NPY_MAGIC):
         return "npy", origin
@@ -147,7 +146,7 @@ def _is_instruction(line: bytes) -> bool:
 
 def _is_snapshot(view: View) -> bool:
     form = form_of(view)
-    # A module alone in field 1 is an HloProto; an unoptimized snapshot names its version or its partitions, too.
+    # With nothing but field 1, it is an HloProto; an unoptimized snapshot has its version or partitions, too.
     return form is not None and (form != UNOPTIMIZED or any(one.number != 1 for one in fields(view, form)))
 
 
@@ -184,18 +183,18 @@ def read_dump(
     ----------
     source : path or buffer
     kind : str, optional
-        "hlo", "snapshot" or "allocations", if the content misleads.
+        "hlo", "snapshot" or "allocations", if it is not recognised.
     max_bytes : int, optional
-        Limit for compressed contents; by default 1 GiB for text, 2 GiB for anything else.
+        Limit for decompressed contents; by default 1 GiB for text, 2 GiB for anything else.
     mapped : bool, optional
         For snapshots: as for `strided.read_snapshot`.
 
     Raises
     ------
     DumpError
-        Broken, or not of that kind.
+        The content is broken, or not of that kind.
     UnsupportedError
-        A kind that has no reader here; says what to do instead.
+        The kind has no reader; the message says what to do instead.
     OSError
         The file cannot be opened.
     ValueError

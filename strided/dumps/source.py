@@ -1,4 +1,4 @@
-"""The bytes of a dump, wherever they are: a file, mapped or not, a compressed one, a buffer in memory."""
+"""Read the bytes of a dump: from a file, mapped or not, a compressed file, or a buffer in memory."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from strided.files.compressed import MAGIC_BYTES, Expander, expander_of
 from strided.files.regular import open_regular
 from strided.files.streams import Readable
 
-#: Limit for expanded text, in bytes: reading it takes several times as much memory.
+#: Limit for decompressed text, in bytes: reading it takes several times as much memory.
 MAX_TEXT_BYTES = 1 << 30
 #: Limit for anything else that is compressed: no protobuf message is longer. The ratio is not limited, because a
 #: snapshot of zeros shrinks to a thousandth.
@@ -28,7 +28,7 @@ FREE_LINES, LINE_BYTES = 1 << 21, 450
 
 #: Bytes searched for characters that no text holds.
 PROBE_BYTES = 4096
-#: Bytes of text that are decoded at a time.
+#: Bytes of text to decode at a time.
 _PIECE_BYTES = 1 << 20
 #: Control characters that text does hold: tab, line ends, form feed, escape sequences of terminals.
 _TEXT_CONTROLS = bytes((9, 10, 11, 12, 13, 27))
@@ -44,7 +44,7 @@ Origin: TypeAlias = Any
 
 
 class DumpBytes(NamedTuple):
-    """Bytes, expanded, and the path, None for bytes in memory. A mapping lives as long as any view of it."""
+    """Decompressed bytes, and the path, None for bytes in memory. A mapping lives as long as any view of it."""
 
     view: memoryview
     path: str | None
@@ -120,7 +120,7 @@ def open_view(origin: Origin, *, max_bytes: int | None = None, mapped: bool) -> 
 
 
 def open_head(origin: Origin, size: int) -> bytes:
-    """At most the first `size` bytes, expanded. Errors as for `open_source`."""
+    """At most the first `size` bytes, decompressed. Errors as for `open_source`."""
     if not isinstance(origin, (str, os.PathLike)):
         return _head(_ViewFile(_memory(origin)), None, size)
     with open_regular(origin) as file:
@@ -241,7 +241,7 @@ def refuse_truncated(view: View, path: str | None) -> None:
 
 
 class _Rewound(Readable, Protocol):
-    """What can be read again from its beginning."""
+    """A file that can be rewound."""
 
     def seek(self, position: int, /) -> int: ...
 
@@ -278,7 +278,7 @@ def _expanded(pieces: Iterator[bytes], path: str | None, max_bytes: int | None) 
             limit = MAX_TEXT_BYTES
         if len(data) + len(piece) > limit:
             raise DumpError(
-                f"compressed data that expand to more than {limit} bytes: expand it first; "
+                f"compressed data that expand to more than {limit} bytes: decompress it first; "
                 "in Python, max_bytes= allows more",
                 path=path,
             )

@@ -1,4 +1,4 @@
-"""The memory usage report that XLA writes as a protobuf message, beside the one in text.
+"""Read the memory usage report that XLA writes as a protobuf message, besides the one in text.
 
 It has no declaration in what JAX installs, but it holds the tables of the text: a report for each memory space in field
 1, with its total (1), its number (2), and its allocations (3), of which each has its table as text (6).
@@ -16,7 +16,7 @@ _MOST_SPACES = 1000
 #: The kinds of the fields of one memory space's report: total, number, allocations.
 _KINDS = {1: VARINT, 2: VARINT, 3: BYTES}
 _TABLE = 6
-#: How each table begins.
+#: The beginning of each table.
 _HEAD = "cumulative_size;"
 _DEFAULT = 0
 

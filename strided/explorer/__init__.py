@@ -1,4 +1,4 @@
-"""Pages that explain a layout, an array or a program: one file each, which a browser opens without a network."""
+"""Pages that explain a layout, an array or a program: each is one HTML file that needs no network."""
 
 from __future__ import annotations
 
@@ -32,38 +32,38 @@ from strided.memory.report import MemoryReport
 from strided.pictures.html import Section, escaped
 from strided.wording import counted, some
 
-#: Characters of a shape above an instruction list; a tuple may have thousands.
+#: The most characters of a result's shape; that of a tuple may have thousands.
 _LONGEST = 240
-#: Buffers and copies in a table.
+#: The most buffers or copies in a table.
 _MOST_BUFFERS = 100
 
 __all__ = ["Page", "explore"]
 
 
 def explore(target: Any, *, to: str | Layout | None = None, against: Any = None, **tolerance: Any) -> Page:
-    """A page that shows where the elements of an array lie, what a program is made of, or where two runs differ.
+    """Make a page that shows where an array's elements lie, what a program consists of, or where two runs differ.
 
-    Of an array, it and its memory lie side by side. Pointing at an element or a slot lights the other; an index, a
-    slice or a byte can be typed. The sum behind each address is shown step by step, and for a slice the bytes that it
-    touches. Of a module, instructions are searched and sorted by bytes or padding, and operands and users are links;
-    below lie its memory at the peak, the buffers with what would cure them, and the copies that only change layouts.
+    An array is shown beside its memory. Pointing at an element highlights its slot, and the reverse; an index, a slice
+    or a byte can be typed. The sum behind each address is shown step by step, and for a slice the bytes that it
+    touches. Instructions of a module can be searched, sorted by bytes or padding, and followed to operands and users;
+    below are its memory at the peak, the buffers with their cures, and the copies that only change layouts.
 
     Parameters
     ----------
-    target : Shape, str, LayoutArray, RemoteArray, Module, MemoryReport, Dump, Program, Snapshot, or what `diff` finds
-        An array shows its values too, one by one if it has at most 65,536 elements, and as a map of cells. A dump has
-        its arrays with statistics and maps, and the instructions of its largest programs.
+    target : Shape, str, LayoutArray, RemoteArray, Module, MemoryReport, Dump, Program, Snapshot, or a result of `diff`
+        The values of an array are shown as a map, and one by one if there are at most 65,536. A dump is shown with its
+        arrays, their statistics and maps, and the instructions of its largest programs.
     to : str or Layout, optional
-        Another layout, to be shown beside it, with the plan of the conversion.
+        Another layout, to show beside the first, with the plan of the conversion.
     against : array or Dump, optional
-        Another run of the same: the page shows where the two differ. An array may be a (path, shape), too.
+        Another run to compare with: the page shows where the two differ. An array may also be a (path, shape).
     **tolerance
-        With `against`: `rtol`, `atol`, `max_ulp` and more, as for `strided.diff`.
+        With `against`: `rtol`, `atol`, `max_ulp` and others, as for `strided.diff`.
 
     Returns
     -------
     Page
-        `save` writes it to a file; a notebook shows it.
+        `Page.save` writes it to a file; a notebook shows it.
 
     Raises
     ------
@@ -79,7 +79,8 @@ def explore(target: Any, *, to: str | Layout | None = None, against: Any = None,
     OSError
         A file cannot be opened.
     TypeError
-        A path or an ndarray; `to` with anything but one shape or array; a tolerance without `against`.
+        `target` is a path or an ndarray; `to` is given with anything but one shape or array; a tolerance is given
+        without `against`.
 
     Examples
     --------
@@ -96,14 +97,14 @@ def explore(target: Any, *, to: str | Layout | None = None, against: Any = None,
 
 
 def _of_pair(target: Any, against: Any, tolerance: dict[str, Any]) -> Page:
-    """The page of two arrays, or two runs, that are compared here."""
+    """Compare two arrays or two runs, and make the page of the result."""
     if isinstance(target, Dump):
         return _of_runs(diff_dumps(target, against, **tolerance))
     return _of_difference(diff(target, against, **tolerance), target, against)
 
 
 def _of_program_or_pair(target: Any) -> Page | None:
-    """The page of programs, or of what `diff` found; None for one array."""
+    """The page of programs, or of a result of `diff`; None for a shape or an array."""
     if isinstance(target, DumpDifference):
         return _of_runs(target)
     if isinstance(target, Difference):
@@ -147,7 +148,7 @@ def _of_array(target: Any, to: str | Layout | None) -> Page:
 
 
 def _refuse_without_layout(target: Any) -> None:
-    """TypeError, or UnsupportedError, for what is neither a shape nor all of an array in an XLA layout."""
+    """TypeError or UnsupportedError if the target is neither a shape nor a whole array in an XLA layout."""
     if isinstance(target, (str, os.PathLike)) and os.path.exists(target):
         raise TypeError(f"{target} is a path; open it first: strided.open, open_dump or read_hlo")
     if isinstance(target, np.ndarray):
@@ -156,7 +157,7 @@ def _refuse_without_layout(target: Any) -> None:
         if hasattr(type(target), "xla_shape"):
             raise UnsupportedError(f"{target.spec} is no XLA shape: a page shows the addresses of one")
     elif getattr(target, "is_view", False):
-        raise UnsupportedError("a view is a part of a buffer: explore the whole array that it is a view of")
+        raise UnsupportedError("a view is only a part of a buffer: explore the whole array")
 
 
 def _of_module(module: Module) -> Page:
@@ -172,13 +173,13 @@ def _of_module(module: Module) -> Page:
 
 
 def _of_report(report: MemoryReport) -> Page:
-    """The page of a report: the memory at the peak, and its buffers with cures."""
+    """The page of a memory report: the memory at the peak, and the buffers with their cures."""
     figures, sections = report_parts(report, top=_MOST_BUFFERS)
     return build_page(report.module or "a program", figures, "programs", {}, _as_html(sections))
 
 
 def _of_programs(title: str, parts: list[ProgramPart], others: int = 0) -> Page:
-    """The page of a dump: its arrays and its programs, each with its memory and its copies."""
+    """The page of a dump: its arrays and its programs with their memory and copies."""
     arrays = ArraysData()
     data = dump_data(parts, arrays)
     files = [size for part in parts for _, _, size in part.files]
@@ -196,7 +197,7 @@ def _of_programs(title: str, parts: list[ProgramPart], others: int = 0) -> Page:
 
 
 def _of_program(part: ProgramPart) -> str:
-    """The memory and the copies of a program, as far as it can be read."""
+    """The memory and copies of a program as HTML, as far as it can be read."""
     sections = []
     try:
         sections += report_parts(memory_report(part.source), top=_MOST_BUFFERS)[1]
@@ -208,7 +209,7 @@ def _of_program(part: ProgramPart) -> str:
 
 
 def _of_runs(found: DumpDifference) -> Page:
-    """The page of two runs: how their modules differ, and the values that differ, the worst first."""
+    """The page of two runs: how their modules differ, and which values differ, the worst first."""
     facts: list[tuple[str, object]] = [("a", found.a), ("b", found.b)]
     facts += [(name, f"the modules {how or 'are equal'}") for name, how in [*found.modules.items()][:_MOST_BUFFERS]]
     facts += [("only in a", some(found.only_in_a))] * bool(found.only_in_a)
@@ -220,7 +221,7 @@ def _of_runs(found: DumpDifference) -> Page:
 
 
 def _of_difference(found: Difference, *arrays: Any) -> Page:
-    """The page of two arrays: where they differ, and their layouts as far as they are known."""
+    """The page of two arrays: where they differ, and their layouts if known."""
     layouts = Layouts()
     shapes = [getattr(array, "xla_shape", None) for array in arrays]
     places = [layouts.place(shape) if isinstance(shape, Shape) else None for shape in shapes]
@@ -232,12 +233,12 @@ def _of_difference(found: Difference, *arrays: Any) -> Page:
 
 
 def _heading(title: str) -> str:
-    """A title with a capital, unless it begins with the name of a program."""
+    """A title, capitalised unless it contains the name of a program."""
     return escaped(title if ":" in title else title.capitalize())
 
 
 def _as_html(sections: list[Section]) -> str:
-    """Parts below the view of a page, which fold."""
+    """Sections below a page's main view, as collapsible HTML."""
     return "".join(
         f"<details class='part'{' open' if part.is_open else ''}><summary><h2>{_heading(part.title)}</h2>"
         f"</summary>{part.content}</details>\n"

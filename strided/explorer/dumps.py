@@ -1,7 +1,7 @@
-"""A dump folder or a snapshot as data for a page: programs, and arrays with statistics and small maps.
+"""Data of a dump folder or a snapshot for a page: programs, and arrays with statistics and small maps.
 
-A page of a large dump is bounded: it holds the instructions of the largest programs, and maps of their arrays. Of the
-others it has names and sizes.
+The size of a page is bounded: for a large dump it has the instructions of only the largest programs, and maps of their
+arrays; of the others, names and sizes.
 """
 
 from __future__ import annotations
@@ -21,27 +21,27 @@ from strided.explorer.values import MOST_SAMPLED, map_data, values_data
 from strided.inspect.statistics import statistics
 from strided.layout import Shape, TupleShape
 
-#: Programs whose instructions a page holds: those with the largest files.
+#: The most programs whose instructions a page has: those with the largest files.
 MOST_MODULES = 12
-#: Instructions of a program that is not too large for the page of a dump: it has a page of its own.
+#: The most instructions of a program in the page of a dump; a larger one can be explored alone.
 MOST_INSTRUCTIONS = 200_000
-#: Arrays with statistics and a map, those of the largest programs first, and the elements that are read for them.
+#: The most arrays with statistics and a map, largest programs first, and the most elements that are read for them.
 MOST_MAPS, MOST_ELEMENTS = 100, 1 << 29
-#: Arrays that are listed.
+#: The most arrays that are listed.
 MOST_LISTED = 100_000
-#: Cells of a map, and elements of an array whose values a page holds.
+#: Rows and columns of a map, and the most elements of an array whose values a page has.
 _ROWS, _COLUMNS, _FEW = 32, 64, 1024
 
 
 @dataclass(frozen=True)
 class ProgramPart:
-    """A program of a dump, or the one of a snapshot."""
+    """A program of a dump, or that of a snapshot."""
 
     label: str
     files: tuple[tuple[str, str, int], ...]
     notes: tuple[str, ...]
     arrays: RunArrays
-    #: What `strided.memory_report` takes, or None.
+    #: The argument for `strided.memory_report`; None if its instructions are left out.
     source: Program | Module | None
 
     @property
@@ -50,12 +50,12 @@ class ProgramPart:
         return sum(size for _, _, size in self.files)
 
     def module(self) -> Module | None:
-        """Its instructions; None if they are missing or too many.
+        """Its module; None if that is missing or too large.
 
         Raises
         ------
         DumpError
-            It is damaged.
+            The module is damaged.
         """
         found = self.source if isinstance(self.source, Module) else None
         if isinstance(self.source, Program):
@@ -64,7 +64,7 @@ class ProgramPart:
 
 
 def parts_of(programs: Sequence[Program]) -> Iterator[ProgramPart]:
-    """Programs of a folder; each is read anew, so that none stays in memory."""
+    """The programs of a folder; each is opened again, so that it does not stay in memory."""
     by_size = sorted(programs, key=lambda program: -sum(file.size for file in program.files))
     largest = set(map(id, by_size[:MOST_MODULES]))
     for program in programs:
@@ -77,7 +77,7 @@ def parts_of(programs: Sequence[Program]) -> Iterator[ProgramPart]:
 
 
 def part_of_snapshot(snapshot: Snapshot) -> ProgramPart:
-    """The program of one run."""
+    """The program of a snapshot."""
     names = numbered_places("argument", snapshot.arguments)
     notes = []
     try:
@@ -88,7 +88,7 @@ def part_of_snapshot(snapshot: Snapshot) -> ProgramPart:
 
 
 class ArraysData:
-    """The arrays of programs as data for a page, one after another, until there are too many."""
+    """Collects the arrays of programs as data for a page, up to the limits above."""
 
     def __init__(self) -> None:
         self.rows: list[dict[str, Any]] = []
@@ -129,7 +129,7 @@ class ArraysData:
             self.rows.append(row | (self._contents(array) if isinstance(array, LayoutArray) else {}))
 
     def _contents(self, array: LayoutArray) -> dict[str, Any]:
-        """Statistics of an array, its map, and its values if it has few."""
+        """The statistics and map of an array, and its values if they are few."""
         if self._maps <= 0 or self._elements <= 0:
             return {}
         self._maps -= 1
@@ -146,7 +146,7 @@ class ArraysData:
 
 
 def program_data(part: ProgramPart) -> tuple[dict[str, Any], dict[str, str] | None]:
-    """A program as data for a page, and its instructions, compressed; None if it has none to show."""
+    """The data of a program for a page, and its compressed instructions, None if it has none to show."""
     notes, module = list(part.notes), None
     try:
         found = part.module()
@@ -157,9 +157,11 @@ def program_data(part: ProgramPart) -> tuple[dict[str, Any], dict[str, str] | No
 
 
 def dump_data(parts: list[ProgramPart], arrays: ArraysData) -> dict[str, Any]:
-    """The data of a page: programs and arrays compressed, and the instructions of each program by themselves."""
+    """The data of a page: programs and arrays, compressed together, and the instructions of each program."""
     found = [program_data(part) for part in parts]
-    for number, part in sorted(enumerate(parts), key=lambda pair: -pair[1].size):  # the largest have maps
+    for number, part in sorted(
+        enumerate(parts), key=lambda pair: -pair[1].size
+    ):  # the largest first: they get the maps
         arrays.add(part, number)
     arrays.rows.sort(key=lambda row: row["program"])
     content = {"programs": [data for data, _ in found], "arrays": arrays.rows, "layouts": arrays.layouts.data}
@@ -167,7 +169,7 @@ def dump_data(parts: list[ProgramPart], arrays: ArraysData) -> dict[str, Any]:
 
 
 def _shown(figure: Any) -> str:
-    """A figure as text, so that integers of 64 bits stay exact."""
+    """A number as text, so that 64-bit integers stay exact."""
     if figure is None:
         return ""
     return f"{figure:,}" if isinstance(figure, int) else f"{figure:.6g}"

@@ -1,4 +1,4 @@
-"""A layout as data for a page: its address arithmetic, taken apart by the package itself."""
+"""Data of a layout for a page, with which its script computes addresses."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from strided.inspect.explain import expression
 from strided.layout import Shape
 from strided.layout.sizes import has_addresses, sizes, tile_of
 
-#: JavaScript's numbers are exact up to this.
+#: JavaScript's integers are exact up to this.
 _EXACT = 1 << 53
 
 
@@ -21,7 +21,7 @@ def layout_data(shape: Shape, bitorder: str = "little") -> dict[str, Any]:
     Raises
     ------
     UnsupportedError
-        No addresses: no array, a size that is not known, a split layout; or offsets of 2**53 bits and more.
+        The shape has no addresses (not an array, unknown size, split layout), or offsets reach 2**53 bits.
     """
     if shape.layout is None or not has_addresses(shape):
         raise UnsupportedError(f"{shape} has no addresses that could be drawn")
@@ -62,7 +62,7 @@ def layout_data(shape: Shape, bitorder: str = "little") -> dict[str, Any]:
 
 
 def _sizes_of_tiles(shape: Shape, level: int) -> list[int | None]:
-    """The size of the tile of a level in each dimension; None where it does not cut the dimension alone."""
+    """The size of a tile at a level in each dimension; None for a dimension that it does not cut by itself."""
     assert shape.layout is not None
     found = tile_of(shape, level) if len(shape.layout.tiles) > level else {}
     return [found.get(dimension) for dimension in range(shape.rank)]

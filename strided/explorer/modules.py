@@ -1,4 +1,4 @@
-"""An HLO module as data for a page: a column for each property, with every text once, compressed."""
+"""Data of an HLO module for a page: a column for each property, with each distinct text stored once, compressed."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from strided.explorer.page import packed
 from strided.layout import AnyShape, Shape
 from strided.layout.tuples import arrays_of
 
-#: The properties of each instruction, as the page's script calls them.
+#: The properties of each instruction, by their names in the page's script.
 _COLUMNS = ("names", "opcode", "shape", "computation", "operands", "origin", "is_root")
 
 _Key = TypeVar("_Key")
 
 
 class Layouts:
-    """Layouts as data for a page, each once, in the order in which they came."""
+    """Collects the data of distinct layouts for a page, in order of first use."""
 
     def __init__(self) -> None:
         self.data: list[dict[str, Any]] = []
         self._places: dict[Shape, int | None] = {}
 
     def place(self, shape: Shape) -> int | None:
-        """The number of a layout; None if its shape has no addresses, or none that a page can compute."""
+        """The number of a shape's layout; None if it has no addresses that a page can compute."""
         if shape not in self._places:
             try:
                 self.data.append(layout_data(shape))
@@ -37,17 +37,17 @@ class Layouts:
         return self._places[shape]
 
     def places(self, shape: AnyShape | None) -> list[int]:
-        """The numbers of the layouts of an array, or of those of a tuple, each once."""
+        """The distinct numbers of the layouts of an array or of a tuple's arrays."""
         found = (self.place(array) for array in arrays_of(shape))
         return list(dict.fromkeys(place for place in found if place is not None))
 
 
 def module_data(module: Module) -> dict[str, str]:
-    """The instructions of a module, in the order of the dump: compressed JSON as base64.
+    """The instructions of a module in the order of the dump, as compressed JSON in base64.
 
-    Numbers of operands count back from the instruction that has them.
+    Operands are given as distances back from their user.
     """
-    # The number of each, in the order in which they come.
+    # Numbers of the distinct values, in order of first use.
     opcodes, origins, computations = dict[str, int](), dict[str, int](), dict[str, int]()
     shapes = dict[AnyShape | None, int]()
     rows: list[tuple[Any, ...]] = []
@@ -85,12 +85,12 @@ def module_data(module: Module) -> dict[str, str]:
 
 
 def _number(numbers: dict[_Key, int], key: _Key) -> int:
-    """The number of a key: the next one for a key that is new."""
+    """The number of a key; a new key gets the next one."""
     return numbers.setdefault(key, len(numbers))
 
 
 def _origin(one: Instruction, places: dict[Any, str]) -> str:
-    """Who made an instruction: its op_name, and the source line; `places` keeps those of frames and lines."""
+    """An instruction's op_name and source line; `places` caches the lines."""
     found = one.metadata
     key = tuple(found.get(name) for name in ("stack_frame_id", "source_file", "source_line"))
     if key not in places:
@@ -103,7 +103,7 @@ def _origin(one: Instruction, places: dict[Any, str]) -> str:
 
 
 def bytes_of(shape: AnyShape | None) -> tuple[int, int]:
-    """Bytes with padding and without; of a tuple those of its arrays."""
+    """Bytes with and without padding; for a tuple, the sums over its arrays."""
     whole = values = 0
     for array in arrays_of(shape):
         try:

@@ -1,7 +1,7 @@
-"""One file that holds a whole page: style, script and data. It fetches nothing.
+"""Build a page as one self-contained HTML file with style, script and data.
 
-The page's content security policy allows only this style and this script, by their hashes. Data are JSON in which no
-``<`` stands, so names and values from files stay text.
+The page's content security policy allows only this style and this script, by their hashes. Data are JSON without ``<``,
+so that names and values from files cannot become HTML.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ from strided.pictures.html import escaped
 from strided.runtime.argument_checks import path_text
 
 _ASSETS = resources.files("strided.explorer") / "assets"
-#: The styles of a page by its main script.
+#: The style sheets of a page, by its main script.
 _STYLES = {"main": ("page.css",), "programs": ("page.css", "programs.css")}
 _IMPORT = re.compile(r'^import (?:\{[^}]*\}|\* as \w+) from "\./(\w+)\.js";\n', re.MULTILINE)
 _EXPORT = re.compile(r"^export (?=class|const|function|async)", re.MULTILINE)
-#: A character in JSON that is not ASCII, some of which are pairs, or a backslash, which begins none.
+#: In JSON: an escaped backslash (so that it does not begin a match), a surrogate pair, or another escaped character.
 _ESCAPED = re.compile(r"\\\\|\\ud[89ab][0-9a-f]{2}\\ud[c-f][0-9a-f]{2}|\\u[0-9a-f]{4}")
 
 
 @dataclass(frozen=True)
 class Page:
-    """A page that explains something: HTML in one string.
+    """An HTML page.
 
     Attributes
     ----------
@@ -52,7 +52,7 @@ class Page:
         Raises
         ------
         OSError
-            The file cannot be written. FileExistsError if it is there and `overwrite` is False.
+            The file cannot be written. FileExistsError if it exists and `overwrite` is False.
         """
         with replaced(path_text(path, "path"), overwrite=overwrite) as file:
             file.write(self.html.encode())
@@ -69,7 +69,7 @@ class Page:
 def build_page(
     title: str, facts: Sequence[tuple[str, object]], main: str, data: Mapping[str, Any], more: str = ""
 ) -> Page:
-    """A page with a title, rows of facts, the view of a main script, and more HTML below it."""
+    """Build a page of a title, rows of facts, the view of a main script, and more HTML below it."""
     style, script = "".join(map(asset, _STYLES[main])), bundled(main)
     rows = "".join(f"<dt>{escaped(name)}</dt><dd>{escaped(value)}</dd>" for name, value in facts)
     policy = (
@@ -93,19 +93,19 @@ def build_page(
 
 
 def packed(content: Mapping[str, Any]) -> dict[str, str]:
-    """Data that a page unpacks: compressed JSON as base64."""
+    """Data for a page as compressed JSON in base64."""
     return {"gzip": base64.b64encode(gzip.compress(_as_json(content).encode(), 6, mtime=0)).decode()}
 
 
 @lru_cache(maxsize=32)
 def asset(name: str) -> str:
-    """The text of a file among the assets."""
+    """The text of an asset file."""
     return (_ASSETS / name).read_text(encoding="utf-8")
 
 
 @lru_cache(maxsize=32)
 def bundled(main: str) -> str:
-    """A script with the modules that it imports before it, in one; their names are unique."""
+    """A script and the modules that it imports, concatenated; their names must be unique."""
     ordered: list[str] = []
 
     def add(name: str) -> None:
@@ -119,7 +119,7 @@ def bundled(main: str) -> str:
 
 
 def _as_json(data: Mapping[str, Any]) -> str:
-    """Data as JSON, in which `visible` escapes characters of names that do not print: a bidi mark disguises a name."""
+    """Data as JSON, with unprintable characters escaped by `visible`: bidi marks could disguise a name."""
     text = json.dumps(data, separators=(",", ":"), allow_nan=False)
     return _ESCAPED.sub(lambda found: _made_visible(found[0]), text)
 

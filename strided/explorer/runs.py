@@ -1,4 +1,4 @@
-"""Where two arrays or two runs differ, as data for a page."""
+"""Data for a page on where two arrays or two runs differ."""
 
 from __future__ import annotations
 
@@ -7,23 +7,23 @@ from typing import Any
 from strided.diagnosis.difference import Difference, DumpDifference, ValueDifference
 from strided.diagnosis.difference.result import range_text
 
-#: Values of two runs that differ and have a map, those that differ most; the rest has figures.
+#: The most differing values that have a map, those that differ most; the others have only figures.
 MOST_MAPS = 200
-#: Values that are listed, those that differ first.
+#: The most values that are listed, differing ones first.
 MOST_LISTED = 20_000
 
 
 def runs_data(found: DumpDifference) -> dict[str, Any]:
-    """The values that two runs share, as rows; the worst have maps."""
+    """A row for each value that two runs have in common; the worst have maps."""
     listed = sorted(enumerate(found.values), key=lambda pair: pair[1].equal)[:MOST_LISTED]
-    worst = sorted((value for value in found.values if value.difference), key=_badness, reverse=True)[:MOST_MAPS]
+    worst = sorted((value for value in found.values if value.difference), key=_severity, reverse=True)[:MOST_MAPS]
     mapped = set(map(id, worst))
     rows = [_row(value, turn, has_map=id(value) in mapped) for turn, value in listed]
     return {"values": rows, "left_out": len(found.values) - len(listed)}
 
 
 def difference_data(found: Difference, *, has_map: bool = True) -> dict[str, Any]:
-    """The figures of a difference, and how many elements of each cell differ."""
+    """The figures of a difference, and with `has_map` how many elements of each cell differ."""
     data = {
         "a": found.a,
         "b": found.b,
@@ -51,7 +51,7 @@ def difference_data(found: Difference, *, has_map: bool = True) -> dict[str, Any
 
 
 def _map_data(found: Difference) -> dict[str, Any]:
-    """The cells of the map: the elements of each, how many differ, and how many of these are NaN."""
+    """For each cell of the map: its number of elements, how many differ, and how many of these are NaN."""
     cells = found.map.folding
     nan = found.map.flags
     return {
@@ -79,8 +79,8 @@ def _row(value: ValueDifference, turn: int, *, has_map: bool) -> dict[str, Any]:
     return row | ({} if value.difference is None else difference_data(value.difference, has_map=has_map))
 
 
-def _badness(value: ValueDifference) -> tuple[bool, float]:
-    """What differs in NaN is worst, then what differs in most of its elements."""
+def _severity(value: ValueDifference) -> tuple[bool, float]:
+    """A sort key: differences in NaN are the worst, then by the share of elements that differ."""
     found = value.difference
     assert found is not None
     return found.unordered > 0, found.count / max(1, found.total)

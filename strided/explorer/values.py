@@ -1,4 +1,4 @@
-"""The values of an array as data for a page: all of a small one, and a map of any."""
+"""Data of an array's values for a page: a map, and all values of a small array."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from strided.layout.parser import array_shape
 from strided.layout.sizes import tile_of
 from strided.pictures.folding import Counts, Folding, coarser, folding, refolded
 
-#: Elements of the largest array whose values a page holds: about half a megabyte.
+#: The most elements whose values a page has: about half a megabyte.
 MOST_VALUES = 1 << 16
 #: Cells of a map: 128 KB for each of its four planes.
 MOST_ROWS, MOST_COLUMNS = 128, 256
-#: How many times as many rows and columns the levels of a large map have.
+#: Levels of a large map: each has this many times as many rows and columns.
 SCALES = (1, 2, 4)
-#: Cells of the largest finer level that has extremes beside the means, a byte each.
+#: The most cells of a finer level that has minimum and maximum beside the mean, a byte each.
 _MOST_EXTREMES = 1 << 17
 #: About how many elements of an array are read for its map.
 MOST_SAMPLED = 1 << 24
@@ -34,7 +34,7 @@ _Part = tuple[np.ufunc, npt.NDArray[Any]]
 
 
 def values_data(array: Any) -> dict[str, Any] | None:
-    """All values of a LayoutArray or the like in row-major order, exact; None if there are too many."""
+    """All values of an array in row-major order, exact; None if there are too many."""
     if array.size > MOST_VALUES:
         return None
     values = array.to_numpy()
@@ -46,7 +46,7 @@ def values_data(array: Any) -> dict[str, Any] | None:
     elif kind == "c":
         name, numbers = "c16", values.astype("<c16")
     else:
-        with np.errstate(invalid="ignore"):  # a NaN that signals
+        with np.errstate(invalid="ignore"):  # a signalling NaN
             name, numbers = "f8", values.astype("<f8")
     return found | {"kind": name, "data": _in_base64(numbers, numbers.dtype.str)}
 
@@ -54,11 +54,11 @@ def values_data(array: Any) -> dict[str, Any] | None:
 def map_data(
     array: Any, most_rows: int = MOST_ROWS, most_columns: int = MOST_COLUMNS, scales: Sequence[int] = (1,)
 ) -> dict[str, Any] | None:
-    """Least, largest and mean value, and the number of NaNs and infinities, of each cell of a map of an array.
+    """Minimum, maximum, mean, and number of NaNs and infinities, in each cell of a map of an array.
 
-    The array is read once; of a large one, rows at even distances in every cell, which `sample` names: the step along
-    each dimension. `finer` has a level for each further scale, with about so many times as many rows and columns, and a
-    byte for each value. None for an array of complex numbers, of one element or of none.
+    The array is read once; of a large one, only evenly spaced rows, whose step along each dimension is in `sample`.
+    `finer` has a level for each further scale, with about that many times as many rows and columns, and a byte per
+    value. None for an array of complex numbers, or of fewer than two elements.
     """
     if array.size < 2 or array.dtype.kind == "c":
         return None
@@ -68,7 +68,7 @@ def map_data(
         steps = _steps(finest, len(array.shape))
         cells = _sampled(finest, steps)
         if math.prod(cells.shape) <= 2 * MOST_SAMPLED:
-            break  # else more rows would mean to read more
+            break  # otherwise more rows would require reading too much
     found = _reductions(array[tuple(slice(None, None, step) for step in steps)], cells, order)
     levels: dict[tuple[int, int], dict[str, Any]] = {}
     for scale in scales:
@@ -81,7 +81,7 @@ def map_data(
 
 
 class _Reductions(NamedTuple):
-    """The elements of each cell that are finite, and the others; the sum, the least and the largest of the former."""
+    """For each cell, the numbers of finite and other elements; the sum, minimum and maximum of the finite ones."""
 
     finite: Counts
     others: Counts
@@ -90,7 +90,7 @@ class _Reductions(NamedTuple):
     def planes(
         self, names: Iterable[str], finest: Folding, cells: Folding
     ) -> Iterator[tuple[str, npt.NDArray[np.float64]]]:
-        """The mean, the least or the largest value of each cell of a coarser map; NaN where none is finite."""
+        """The named planes (mean, least, largest) of a coarser map; NaN in cells without finite values."""
         finite = refolded(self.finite, finest, cells)
         for name in names:
             ufunc, part = self.parts[name]
@@ -101,7 +101,7 @@ class _Reductions(NamedTuple):
 
 
 def _reductions(array: Any, cells: Folding, order: Sequence[int]) -> _Reductions:
-    """What the cells of an array hold. It is read once, block by block, in an order of its dimensions."""
+    """Reduce an array to cells, in one pass over blocks, in the given order of dimensions."""
     least, largest, total = (np.full(cells.cells, start) for start in (np.inf, -np.inf, 0.0))
     others = cells.counts()
     for box in run_boxes(array.shape, _BLOCK_ELEMENTS, order):
@@ -120,13 +120,13 @@ def _reductions(array: Any, cells: Folding, order: Sequence[int]) -> _Reductions
 
 
 def _coarsest_level(found: _Reductions, finest: Folding, cells: Folding) -> dict[str, Any]:
-    """The planes of a map in single precision."""
+    """The planes of the coarsest map, in single precision."""
     planes = {name: _in_base64(plane, "<f4") for name, plane in found.planes(found.parts, finest, cells)}
     return {"planes": planes | {"not finite": _in_base64(refolded(found.others, finest, cells), "<f4")}}
 
 
 def _finer_level(found: _Reductions, finest: Folding, cells: Folding) -> dict[str, Any]:
-    """The planes of a finer map, a byte for each value; of many cells, and of single elements, the means alone."""
+    """The planes of a finer map, a byte per value; only the mean if cells are many or single elements."""
     is_element = bool(cells.sizes().max() == 1)
     has_extremes = cells.rows * cells.columns <= _MOST_EXTREMES and not is_element
     names = found.parts if has_extremes else ["mean"]
@@ -136,7 +136,7 @@ def _finer_level(found: _Reductions, finest: Folding, cells: Folding) -> dict[st
 
 
 def _labels(finest: Folding, cells: Folding) -> dict[str, Any]:
-    """The indices of rows and columns, and where they start among those of the finest level."""
+    """The labels of rows and columns, and where each starts among those of the finest level."""
     narrow_finest, narrow = (replace(each, shape=(*each.shape[:-1], 1), width=1) for each in (finest, cells))
     rows = refolded(np.arange(finest.rows), narrow_finest, narrow, np.minimum)
     return {
@@ -150,17 +150,17 @@ def _labels(finest: Folding, cells: Folding) -> dict[str, Any]:
 
 
 def _in_bytes(plane: npt.NDArray[Any]) -> dict[str, Any]:
-    """Values in even steps from the lowest, 0, to the highest, 254; 255 is for what is not finite."""
+    """Values quantised to bytes, from the lowest (0) to the highest (254); 255 means not finite."""
     codes, is_finite = np.full(plane.shape, 255, np.uint8), np.isfinite(plane)
     finite = plane[is_finite]
     low, high = (float(finite.min()), float(finite.max())) if finite.size else (0.0, 0.0)
-    half = high / 2 - low / 2  # the difference could overflow
+    half = high / 2 - low / 2  # high - low could overflow
     codes[is_finite] = np.rint(254 * ((finite / 2 - low / 2) / half)) if half else 0
     return {"low": low, "high": high, "data": _in_base64(codes, "u1")}
 
 
 def _steps(cells: Folding, ndim: int) -> tuple[int, ...]:
-    """The steps along each dimension that leave few enough elements, and some of each cell; columns stay whole."""
+    """A sampling step for each dimension that leaves few enough elements, some in each cell, and all columns."""
     steps = [1] * len(cells.shape)
     most = max(1, -(-math.prod(cells.shape) // MOST_SAMPLED))
     steps[cells.split] = max(step for step in range(1, most + 1) if cells.height % step == 0)
@@ -171,14 +171,14 @@ def _steps(cells: Folding, ndim: int) -> tuple[int, ...]:
 
 
 def _sampled(cells: Folding, steps: tuple[int, ...]) -> Folding:
-    """The same cells, of an array from which elements at those steps are taken."""
+    """The same cells for the array sampled at these steps."""
     all_steps = (*(1 for _ in range(len(cells.shape) - len(steps))), *steps)
     shape = tuple(-(-n // step) for n, step in zip(cells.shape, all_steps, strict=True))
     return replace(cells, shape=shape, height=cells.height // all_steps[cells.split])
 
 
 def _as_floats(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """The same values in a type of floats, nearly: enough for a picture."""
+    """The values as floats, accurate enough for a picture."""
     if values.dtype in (np.float32, np.float64):
         return values
     if values.dtype.kind in "iu" and values.dtype.itemsize > 2:
@@ -193,7 +193,7 @@ def _in_base64(numbers: npt.NDArray[Any], dtype: str) -> str:
 
 
 def _printing(dtype: np.dtype[Any]) -> dict[str, int]:
-    """How NumPy prints a value: with as few digits as tell it apart, or ml_dtypes: with six. Nothing for integers."""
+    """How to print values: NumPy's floats with the fewest unique digits, those of ml_dtypes with six digits."""
     if dtype.kind in "fc" and is_builtin(dtype):
         kind = np.finfo(dtype)
         return {"bits": kind.nmant + 1, "least_exponent": int(kind.minexp)}

@@ -1,12 +1,12 @@
-"""Files written whole or not at all.
+"""Write files whole or not at all.
 
 A new file replaces an old one once it is complete and on disk: its bytes are synced, then it gets its name, then the
-folder is synced. A full disk, a signal, a crash or a loss of power leaves the old file or the whole new one.
+folder is synced. A full disk, a signal, a crash or a loss of power leaves either the old file or the whole new one.
 
-Until then the file has no name, if the system can do that (``O_TMPFILE``, on Linux), so that it is freed however the
-process ends. Elsewhere it lies beside its target under a name of ours, locked while its writer lives, and so does a
-folder everywhere. The next writer beside it removes what a killed one left: only names of this form and machine, only
-what is this user's, and only that whose lock nobody holds. (On Windows, where locks are others, it stays.)
+Until then the file has no name where the system supports that (``O_TMPFILE`` on Linux), so that it is freed however
+the process ends. Elsewhere, and for folders everywhere, it has a temporary name beside its target and is locked while
+its writer lives. The next writer into the same folder removes what a killed one left: only temporary names of this
+machine, owned by this user, and locked by nobody. On Windows, which has other locks, they stay.
 """
 
 from __future__ import annotations
@@ -29,47 +29,47 @@ from strided.files.paths import real_path
 if sys.platform != "win32":
     import fcntl
 
-#: Bytes of the target's name that the temporary one shows; file systems allow 255 in all.
+#: Bytes of the target's name in a temporary one; file systems allow 255 in all.
 _SHOWN_BYTES = 180
-#: How temporary names end.
+#: The ending of temporary names.
 _PART = ".part"
-#: Bytes of a file that are copied at a time.
+#: Bytes to copy at a time.
 COPY_BYTES = 1 << 20
-#: The files that this process has open.
+#: Linux's folder of this process's open files.
 _OWN_FILES = "/proc/self/fd"
 #: Arguments of Linux's renameat2.
 _AT_FDCWD, _RENAME_EXCHANGE = -100, 2
 #: Errors of a file system that lacks an operation, such as syncing.
 _CANNOT = frozenset({errno.EINVAL, errno.EPERM, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP})
 
-#: Errors of writes for want of room.
+#: Errors of writes that find no room.
 _NO_ROOM = frozenset({errno.ENOSPC, errno.EFBIG, *([errno.EDQUOT] if hasattr(errno, "EDQUOT") else [])})
 
 
 @contextlib.contextmanager
 def naming_in_write_errors(path: str | os.PathLike[str], temporary: str | None = None) -> Iterator[None]:
-    """An OSError raised within this for want of room names the file; what is temporary has its name there, too."""
+    """Within this, an OSError for lack of space names the file, and any other has `path` in place of `temporary`."""
     try:
         yield
     except OSError as error:
-        found = str(error.filename)
+        named = str(error.filename)
         if error.filename is None and error.errno in _NO_ROOM:
-            within = ""
-        elif temporary is not None and found.startswith(temporary):
-            within = found.removeprefix(temporary)
+            below = ""
+        elif temporary is not None and named.startswith(temporary):
+            below = named.removeprefix(temporary)
         else:
             raise
-        raise OSError(error.errno, error.strerror, os.fsdecode(path) + within) from error
+        raise OSError(error.errno, error.strerror, os.fsdecode(path) + below) from error
 
 
 def resolved(path: str | os.PathLike[str]) -> tuple[str, os.stat_result | None]:
-    """The path to write to, symbolic links followed, and the status of what lies there, or None.
+    """The path to write to, with symbolic links resolved, and the status of the file there, or None.
 
-    OSError for what is no regular file, or a circle of links.
+    OSError if it is no regular file, or for a loop of links.
     """
     target = real_path(path)
     try:
-        there = os.stat(path)  # not of `target`: what /dev/stdout leads to may have no path
+        there = os.stat(path)  # not of `target`: the file of /dev/stdout may have no path
     except FileNotFoundError:
         if not path:
             raise
@@ -84,13 +84,13 @@ def resolved(path: str | os.PathLike[str]) -> tuple[str, os.stat_result | None]:
 
 
 def refuse_existing(path: str | os.PathLike[str]) -> None:
-    """Raise FileExistsError if something lies at a path."""
+    """Raise FileExistsError if the path exists."""
     if resolved(path)[1] is not None:
         raise path_taken(path)
 
 
 def refuse_same(source: os.stat_result, path: str | os.PathLike[str]) -> None:
-    """Raise OSError if a path leads to the source itself."""
+    """Raise OSError if the path is that of the source itself."""
     there = resolved(path)[1]
     if there is not None and os.path.samestat(source, there):
         raise OSError(errno.EINVAL, "source and target are the same file", os.fspath(path))
@@ -98,12 +98,12 @@ def refuse_same(source: os.stat_result, path: str | os.PathLike[str]) -> None:
 
 @contextlib.contextmanager
 def replaced(path: str | os.PathLike[str], *, overwrite: bool = True) -> Iterator[BinaryIO]:
-    """A new file that replaces `path` when the block ends without an error.
+    """Open a new file, which replaces `path` if the block ends without an error.
 
     Raises
     ------
     FileExistsError
-        Without `overwrite`, a file is there, or comes to be there meanwhile.
+        Without `overwrite`, the file exists, or appears meanwhile.
     OSError
         The file cannot be written; an earlier file stays.
     """
@@ -116,8 +116,8 @@ def replaced(path: str | os.PathLike[str], *, overwrite: bool = True) -> Iterato
     sweep(folder)
     temporary = os.path.join(folder, _temporary_name(name))
     try:
-        with naming_in_write_errors(path, temporary), _made(folder, temporary) as file:
-            if there is not None:  # whoever may not read the old file may not read the new one
+        with naming_in_write_errors(path, temporary), _make_file(folder, temporary) as file:
+            if there is not None:  # the new file is never more widely readable than the old one
                 _permit(file, there.st_mode | stat.S_IRUSR | stat.S_IWUSR)
             yield file
             if there is not None:
@@ -134,16 +134,16 @@ def replaced(path: str | os.PathLike[str], *, overwrite: bool = True) -> Iterato
 
 @contextlib.contextmanager
 def replaced_folder(path: str | os.PathLike[str], *, overwrite: bool = True) -> Iterator[str]:
-    """The path of a new folder that replaces `path`, and all that is in it, when the block ends without an error.
+    """Make a new folder, which replaces `path` and its contents if the block ends without an error.
 
-    Until then it lies beside it, under a name of ours. The two change places in one step where the system can do that
-    (Linux). Elsewhere a process that is killed between two steps may leave the earlier folder beside its place, under a
-    hidden name that ends in ``.old``, which nothing removes.
+    Until then it has a temporary name beside it. On Linux the two exchange places in one step. Elsewhere a process that
+    is killed between two steps may leave the earlier folder under a hidden name that ends in ``.old``, which nothing
+    removes.
 
     Raises
     ------
     FileExistsError
-        Without `overwrite`, something is there, or comes to be there meanwhile.
+        Without `overwrite`, the path exists, or appears meanwhile.
     OSError
         A file cannot be written; an earlier folder stays.
     """
@@ -157,7 +157,7 @@ def replaced_folder(path: str | os.PathLike[str], *, overwrite: bool = True) -> 
     with naming_in_write_errors(path, temporary), contextlib.ExitStack() as locks:
         try:
             _make_folder(temporary, locks)
-            _close_as(target, temporary)
+            _copy_permissions(target, temporary)
             yield temporary
             _sync_all(temporary)
             if overwrite:
@@ -166,22 +166,22 @@ def replaced_folder(path: str | os.PathLike[str], *, overwrite: bool = True) -> 
                 _publish_folder(temporary, target, path)
             _sync_folder(folder)
         finally:
-            # Here, because Ctrl-C may come as soon as the new folder has its name.
+            # In `finally`, because Ctrl-C may arrive as soon as the new folder has its name.
             if os.path.lexists(old) and os.path.lexists(target):
                 with contextlib.suppress(OSError):
-                    os.rename(old, temporary)  # from now on anybody may remove it
+                    os.rename(old, temporary)  # a temporary name, which any writer may remove
             _remove(temporary)
 
 
-def _close_as(earlier: str, folder: str) -> None:
-    """Let nobody into a folder who may not enter an earlier one, if there is one."""
+def _copy_permissions(earlier: str, folder: str) -> None:
+    """Give a folder the permissions of an earlier one, if it exists, and its owner all of them."""
     if sys.platform != "win32":
         with contextlib.suppress(FileNotFoundError):
             os.chmod(folder, stat.S_IMODE(os.stat(earlier).st_mode) | stat.S_IRWXU)
 
 
 def _remove(folder: str) -> None:
-    """Remove a folder, if it is there. Ctrl-C meanwhile, as large ones take a while, ends the call once it is gone."""
+    """Remove a folder if it exists. Ctrl-C, which may arrive meanwhile, is raised once the folder is gone."""
     try:
         shutil.rmtree(folder, ignore_errors=True)
     except BaseException:
@@ -190,17 +190,17 @@ def _remove(folder: str) -> None:
 
 
 def path_taken(path: str | os.PathLike[str]) -> FileExistsError:
-    """The error for a path at which something lies."""
+    """The error for a path that exists."""
     words = f"{os.strerror(errno.EEXIST)}; overwrite=True replaces it"
     return FileExistsError(errno.EEXIST, words, os.fspath(path))
 
 
 def _put_in_place(temporary: str, target: str, old: str) -> None:
-    """Give a complete folder its name. What had it gets the temporary name, or `old` if that takes two steps.
+    """Give a complete folder its name. An earlier folder gets the temporary name, or `old` if that takes two steps.
 
-    An error between the two gives it its name back.
+    If the second step fails, the earlier folder gets its name back.
     """
-    if _have_changed_places(temporary, target):
+    if _exchange(temporary, target):
         return
     try:
         with contextlib.suppress(FileNotFoundError):
@@ -212,14 +212,14 @@ def _put_in_place(temporary: str, target: str, old: str) -> None:
         raise
 
 
-def _have_changed_places(one: str, other: str) -> bool:
-    """Exchange the names of two files or folders in one step; whether the system did.
+def _exchange(one: str, other: str) -> bool:
+    """Try to exchange two files or folders in one step; return whether that was done.
 
-    False also if one of them is not there, and for file systems that cannot. Then nothing has changed.
+    False, with nothing changed, if one of them does not exist or the system cannot do it.
     """
     if sys.platform != "linux":
         return False
-    import ctypes  # only such folders need it
+    import ctypes  # needed only here
 
     rename = getattr(ctypes.CDLL(None), "renameat2", None)  # since glibc 2.28
     if rename is None:
@@ -228,44 +228,44 @@ def _have_changed_places(one: str, other: str) -> bool:
 
 
 def _publish_folder(temporary: str, target: str, path: str | os.PathLike[str]) -> None:
-    """Give a complete folder its name. FileExistsError if something else has it."""
+    """Give a complete folder its name. FileExistsError if the name is taken."""
     if os.path.lexists(target):
         raise path_taken(path)
     try:
         os.rename(temporary, target)
     except OSError as error:
-        if error.errno in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):  # it has come to be there just now
+        if error.errno in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):  # it appeared just now
             raise path_taken(path) from None
         raise
 
 
-def _made(folder: str, temporary: str) -> BinaryIO:
-    """A new file, without a name if possible."""
+def _make_file(folder: str, temporary: str) -> BinaryIO:
+    """Make a new file, without a name if possible."""
     if hasattr(os, "O_TMPFILE") and os.path.isdir(_OWN_FILES):
-        with contextlib.suppress(OSError):  # the file system cannot, or says why below
+        with contextlib.suppress(OSError):  # unsupported; any other error recurs below
             file = os.fdopen(os.open(folder, os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, 0o666), "w+b")
             _lock(file.fileno())
             return file
-    return _made_with_name(temporary)
+    return _make_named_file(temporary)
 
 
-def _made_with_name(temporary: str) -> BinaryIO:
+def _make_named_file(temporary: str) -> BinaryIO:
     while True:
         file = open(temporary, "x+b")
         _lock(file.fileno())
-        # Before it was locked, another writer may have removed it as left behind.
+        # Before it was locked, another writer may have removed it as abandoned.
         if _is_at(file.fileno(), temporary):
             return file
         file.close()
 
 
 def _make_folder(temporary: str, locks: contextlib.ExitStack) -> None:
-    """Make a folder, locked until the stack ends, if folders have locks."""
+    """Make a folder and, except on Windows, lock it until the stack closes."""
     while True:
         os.mkdir(temporary)
         if sys.platform == "win32":
             return
-        with contextlib.suppress(FileNotFoundError):  # removed as left behind, as above
+        with contextlib.suppress(FileNotFoundError):  # removed as abandoned, as above
             descriptor = locks.enter_context(_opened(temporary, os.O_DIRECTORY))
             _lock(descriptor)
             if _is_at(descriptor, temporary):
@@ -279,9 +279,9 @@ def _publish(file: BinaryIO, temporary: str, target: str, *, overwrite: bool) ->
             _link(file, temporary if overwrite else target)
         except FileExistsError:
             raise
-        except OSError:  # the system gives it no name: copy its bytes to a file that has one
+        except OSError:  # the system cannot name it: copy its bytes to a named file
             file.seek(0)
-            with _made_with_name(temporary) as copy:
+            with _make_named_file(temporary) as copy:
                 shutil.copyfileobj(file, copy, COPY_BYTES)
                 _permit(copy, os.fstat(file.fileno()).st_mode)
                 _sync(copy)
@@ -290,7 +290,7 @@ def _publish(file: BinaryIO, temporary: str, target: str, *, overwrite: bool) ->
         if not overwrite:
             return
     if sys.platform == "win32":
-        file.close()  # open files cannot be renamed there
+        file.close()  # which cannot rename open files
     if overwrite:
         os.replace(temporary, target)
         return
@@ -306,14 +306,14 @@ def _publish(file: BinaryIO, temporary: str, target: str, *, overwrite: bool) ->
 
 def _link(file: BinaryIO, name: str) -> None:
     """Give a nameless file a name."""
-    # Only with a folder does Python follow the symbolic link that the source is.
+    # The source is a symbolic link, which Python follows only if a folder's descriptor is given.
     with _opened(os.path.dirname(name), os.O_DIRECTORY) as folder:
         os.link(f"{_OWN_FILES}/{file.fileno()}", os.path.basename(name), dst_dir_fd=folder, follow_symlinks=True)
 
 
 @contextlib.contextmanager
 def _opened(path: str, flags: int) -> Iterator[int]:
-    """The descriptor of a file or folder, opened to read within the block, with flags besides."""
+    """Open a file or folder for reading, with additional flags; yield its descriptor."""
     descriptor = os.open(path, os.O_RDONLY | flags)
     try:
         yield descriptor
@@ -329,7 +329,7 @@ def _is_at(descriptor: int, path: str) -> bool:
 
 
 def _permit(file: BinaryIO, mode: int) -> None:
-    if sys.platform != "win32":  # where files that may not be written cannot be renamed or removed either
+    if sys.platform != "win32":  # which cannot rename or remove read-only files
         os.fchmod(file.fileno(), mode & 0o777)
 
 
@@ -344,7 +344,7 @@ def _sync(file: BinaryIO) -> None:
 
 
 def _sync_folder(folder: str) -> None:
-    """Write the names in a folder to disk, if the system can."""
+    """Write a folder's entries to disk if the system can."""
     if sys.platform == "win32":
         return
     with contextlib.suppress(OSError), _opened(folder, os.O_DIRECTORY) as descriptor:
@@ -352,7 +352,7 @@ def _sync_folder(folder: str) -> None:
 
 
 def _sync_all(folder: str) -> None:
-    """Write all files in a folder and below it to disk, and their names."""
+    """Write all files below a folder, and the folders' entries, to disk."""
     for place, _, files in os.walk(folder):
         for each in files:
             with open(os.path.join(place, each), "r+b") as file:  # Windows syncs only what can be written
@@ -360,25 +360,25 @@ def _sync_all(folder: str) -> None:
         _sync_folder(place)
 
 
-# ---- what killed writers left behind --------------------------------------------------------------------------------
+# ---- abandoned temporary files --------------------------------------------------------------------------------------
 
 
 def _temporary_name(name: str) -> str:
-    """A hidden name that shows the target's name and the machine."""
-    # What is left of a character that was cut is no name on macOS and Windows.
+    """A hidden name that contains the target's name and identifies the machine."""
+    # A character cut in half is dropped: macOS and Windows refuse such names.
     shown = os.fsencode(name)[:_SHOWN_BYTES].decode(sys.getfilesystemencoding(), "ignore")
     return f".{shown}.strided-{_machine()}-{secrets.token_hex(8)}{_PART}"
 
 
 def _machine() -> str:
-    """Eight digits for this machine: on network file systems the locks of others may be invisible."""
+    """Eight digits for this machine: on a network file system, other machines' locks may be invisible."""
     name = os.uname().nodename if hasattr(os, "uname") else ""
     return f"{zlib.crc32(os.fsencode(name)):08x}"
 
 
 @lru_cache(maxsize=256)
 def sweep(folder: str) -> None:
-    """Remove what killed writers left in a folder; once a process, because listing it takes time."""
+    """Remove what killed writers left in a folder; done once per process, because listing takes time."""
     if sys.platform == "win32":
         return
     ours = re.compile(rf"\..*\.strided-{_machine()}-[0-9a-f]{{16}}{re.escape(_PART)}", re.DOTALL)
@@ -390,7 +390,7 @@ def sweep(folder: str) -> None:
 
 
 def _remove_abandoned(path: str) -> None:
-    """Remove a file or folder of ours whose lock nobody holds: its writer is dead."""
+    """Remove a temporary file or folder if it is this user's and not locked, so that its writer must be dead."""
     if sys.platform == "win32":
         return
     with contextlib.suppress(OSError), _opened(path, os.O_NOFOLLOW | os.O_NONBLOCK) as descriptor:
@@ -402,7 +402,7 @@ def _remove_abandoned(path: str) -> None:
 
 
 def _lock(descriptor: int) -> None:
-    """Lock a file or folder while it is open. Systems without locks remove nothing either."""
+    """Lock an open file or folder, if the system has locks; without them, nothing is ever removed as abandoned."""
     if sys.platform == "win32":
         return
     with contextlib.suppress(OSError):

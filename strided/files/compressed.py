@@ -1,4 +1,4 @@
-"""Compressed data, told by their first bytes."""
+"""Compressed data, recognised by their first bytes."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from strided.files import gzipped, zstd
 from strided.files.magic import GZIP_MAGIC, ZSTD_MAGICS
 from strided.files.streams import Readable
 
-#: Gives the expanded data of a file in pieces; takes the file, its name in errors, and the bytes of a piece.
+#: Decompresses a file in pieces. Takes the file, its name for errors, and the size of a piece in bytes.
 Expander: TypeAlias = Callable[[Readable, str | None, int | None], Iterator[bytes]]
 
 _EXPANDERS: Mapping[bytes, Expander] = {
     GZIP_MAGIC: gzipped.expanded,
     **dict.fromkeys(ZSTD_MAGICS, zstd.expanded),
 }
-#: First bytes that tell whether data are compressed.
+#: How many first bytes show whether data are compressed.
 MAGIC_BYTES = max(map(len, _EXPANDERS))
 
 
 def expander_of(head: bytes) -> Expander | None:
-    """What expands data that begin so; None if they are not compressed.
+    """The function that decompresses data beginning with `head`; None if they are not compressed.
 
     >>> expander_of(b"\\x1f\\x8b\\x08\\x00").__module__, expander_of(b"HloModule")
     ('strided.files.gzipped', None)

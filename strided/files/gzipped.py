@@ -1,4 +1,4 @@
-"""Gzip data, expanded piece by piece."""
+"""Decompress gzip data in pieces."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from strided.files.streams import Readable
 
 
 def expanded(file: Readable, path: str | None = None, piece_bytes: int | None = None) -> Iterator[bytes]:
-    """The expanded gzip data, in pieces of `piece_bytes` (default `streams.PIECE_BYTES`).
+    """Decompress gzip data in pieces of `piece_bytes` (default `streams.PIECE_BYTES`).
 
-    DumpError for broken data; the checksum is checked at the end.
+    DumpError for broken data; the checksum is verified at the end.
 
     >>> import io
     >>> b"".join(expanded(io.BytesIO(gzip.compress(b"HloModule m"))))
@@ -28,6 +28,6 @@ def expanded(file: Readable, path: str | None = None, piece_bytes: int | None = 
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         streams.raise_if_out_of_memory(error)
         words = str(error)
-        if words.startswith("Not a gzipped file"):  # of what follows: the data do begin as gzip
-            words = f"other bytes follow its end ({words})"
+        if words.startswith("Not a gzipped file"):  # so the trailing bytes: the beginning was gzip
+            words = f"followed by other bytes ({words})"
         raise DumpError(f"broken gzip data: {words}", path=path) from error

@@ -1,4 +1,4 @@
-"""Files mapped into memory, and whether their bytes are still there."""
+"""Files mapped into memory, and checks that they were not truncated."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ from strided.runtime.aliases import Bytes
 
 @dataclass(slots=True, eq=False)
 class MappedFile:
-    """A file, and its bytes mapped into memory.
+    """A file mapped into memory, or a part of it.
 
     Attributes
     ----------
     path : str
-        Absolute; empty if only the mapping is known.
+        Absolute path; empty if only the mapping is known.
     mode : str
         "r", "r+" or "c".
     offset, size : int
-        Which bytes of the file are mapped.
+        The bytes of the file that are mapped.
     content : ndarray of uint8
-        Those bytes.
+        The mapped bytes.
     mapping : mmap.mmap or None
-        None if there are no bytes.
+        None if `size` is 0.
     inode : tuple of int
-        Device and inode of the file, because another file may take its path.
+        Device and inode of the file, to notice if the path leads to another one later.
     is_dirty : bool
-        Mode "c": whether the bytes may differ from the file's.
+        For mode "c": whether the bytes may differ from the file's.
     """
 
     path: str
@@ -48,7 +48,7 @@ class MappedFile:
 
     @property
     def is_the_file(self) -> bool:
-        """Whether the path leads to the file, and the bytes in memory are the file's, as far as this process knows."""
+        """Whether the path still leads to this file, and the bytes were not changed in memory only."""
         if not self.path or (self.mode == "c" and self.is_dirty):
             return False
         try:
@@ -58,18 +58,18 @@ class MappedFile:
         return (status.st_dev, status.st_ino) == self.inode
 
     def mark_dirty(self) -> None:
-        """Note that the bytes may have changed: they were written to, or a caller has them."""
+        """Record that the bytes may have changed: they were written to, or handed to a caller."""
         if self.mode == "c":
             self.is_dirty = True
 
     def release(self) -> None:
-        """Let the system take back the memory of what was read; it is read again when it is used."""
-        # Written pages of other modes would be lost.
+        """Let the system free the memory of pages that were read; they are read again on use."""
+        # In other modes, this could lose written pages.
         if self.mode == "r" and self.mapping is not None and hasattr(mmap, "MADV_DONTNEED"):
             self.mapping.madvise(mmap.MADV_DONTNEED)
 
     def mapped_anew(self, start: int, size: int, mode: str) -> MappedFile | None:
-        """Bytes of the file from `start` on, mapped again; None if the path no longer leads to it.
+        """Map `size` bytes of the file from `start` again; None if the path no longer leads to it.
 
         The file must not change while the new mapping is in use.
         """
@@ -80,7 +80,7 @@ class MappedFile:
         return found if found.inode == self.inode else None
 
     def check(self) -> None:
-        """Raise BufferSizeError if the file was truncated: reading behind its end kills the process."""
+        """Raise BufferSizeError if the file was truncated: reading past its end would kill the process."""
         if self.mapping is not None and (now := self.mapping.size()) < self.offset + self.size:
             name = repr(self.path) if self.path else "a mapped file"
             raise BufferSizeError(
@@ -92,19 +92,19 @@ class MappedFile:
 
     @property
     def identity(self) -> tuple[str, int, int, int]:
-        """What identifies the content: path, inode, size in bytes, time of the last change in nanoseconds."""
+        """A key for the content: path, inode, size in bytes, time of the last change in nanoseconds."""
         status = os.stat(self.path)
         return self.path, status.st_ino, status.st_size, status.st_mtime_ns
 
 
 def map_file(path: str | os.PathLike[str], mode: str, offset: int, length: int | None) -> MappedFile:
-    """`length` bytes of a file from `offset` on, or all, mapped.
+    """Map `length` bytes of a file from `offset`, by default all that follow.
 
     Modes are those of numpy.memmap: "r" (read-only), "r+" (writes go to the file), "c" (writes stay in memory).
     BufferSizeError if the file is shorter; DumpError if it is no regular file.
     """
     access = {"r": mmap.ACCESS_READ, "r+": mmap.ACCESS_WRITE, "c": mmap.ACCESS_COPY}
-    if mode not in tuple(access):  # also what cannot be hashed
+    if mode not in tuple(access):  # a tuple, because an unhashable mode must raise ValueError, too
         raise ValueError(f'mode must be "r", "r+" or "c", not {mode!r}')
     name = absolute_path(path)
     with open_regular(path, writable=mode == "r+") as file:
@@ -137,7 +137,7 @@ def mmap_behind(memory: Bytes) -> mmap.mmap | None:
 
 
 def mapping_behind(memory: Bytes) -> MappedFile | None:
-    """The file mapping that `memory` is part of, counted from its start; None for other memory."""
+    """The mapping of a file that `memory` is part of, as if it began the file; None for other memory."""
     if (mapping := mmap_behind(memory)) is None:
         return None
     try:

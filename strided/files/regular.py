@@ -1,4 +1,4 @@
-"""Opening, reading and writing regular files only: a FIFO waits for a writer, a device may never end."""
+"""Open, read and write regular files only: opening a FIFO would wait for a writer, and a device may have no end."""
 
 from __future__ import annotations
 
@@ -26,30 +26,30 @@ _KINDS = (
     (stat.S_ISSOCK, "a socket"),
 )
 _FOLDER = "a folder, where a file is expected; strided.open_dump opens a folder of dumps"
-# With O_NONBLOCK the opening of a FIFO does not wait for a writer; without O_NOCTTY a terminal could become ours.
+# O_NONBLOCK opens a FIFO without waiting for a writer; O_NOCTTY keeps a terminal from becoming the controlling one.
 _FLAGS = sum(getattr(os, name, 0) for name in ("O_NONBLOCK", "O_NOCTTY", "O_CLOEXEC", "O_BINARY"))
 
 
-#: Linux takes no longer paths, Windows does seldom; and so many characters of one are named.
+#: The longest path that Linux takes, and how many characters of a longer one errors show.
 _LONGEST, _SHOWN = 4096, 200
 
 
 def open_regular(path: str | os.PathLike[str], *, writable: bool = False) -> BinaryIO:
-    """A file opened for reading, with `writable` for writing too; links are followed.
+    """Open a file for reading, with `writable` also for writing; links are followed.
 
     DumpError for a FIFO, a device or a socket; OSError if the file cannot be opened, or is a folder.
     """
     access = os.O_RDWR if writable else os.O_RDONLY
-    # Not by `os.fdopen`: when Ctrl-C comes as it returns, the file has closed the descriptor, and nobody else knows.
+    # Not `os.fdopen`: if Ctrl-C arrives as it returns, we could not know that the file has closed the descriptor.
     return open(os.fspath(path), "r+b" if writable else "rb", opener=lambda name, _: _descriptor_of(name, access))
 
 
 def _descriptor_of(path: str, access: int) -> int:
-    """What `open_regular` opens."""
+    """The opener of `open_regular`."""
     try:
         descriptor = os.open(path, _FLAGS | access)
     except OSError as error:
-        if os.path.isdir(path):  # which opens only to be read, and not on Windows
+        if os.path.isdir(path):  # cannot be opened for writing, nor at all on Windows
             raise IsADirectoryError(errno.EISDIR, _FOLDER, path) from None
         shorten_name(error)
         raise
@@ -62,16 +62,16 @@ def _descriptor_of(path: str, access: int) -> int:
 
 
 def shorten_name(error: OSError) -> None:
-    """Name the beginning and the end alone of what is too long for a path: a text, passed for one."""
+    """Shorten the name in an error if it is too long for a path: other text was passed by mistake."""
     if isinstance(error.filename, str) and len(error.filename) > _LONGEST:
         error.filename = visible(error.filename, _SHOWN)
 
 
 @contextlib.contextmanager
 def naming_in_read_errors(path: str | os.PathLike[str]) -> Iterator[None]:
-    """An OSError raised within this names the file.
+    """Within this, an OSError names the file.
 
-    Those of `mmap` and `numpy.fromfile`, which duplicate its descriptor, name none where too many files are open.
+    `mmap` and `numpy.fromfile` duplicate its descriptor; if too many files are open, their error names none.
     """
     try:
         yield
@@ -92,18 +92,18 @@ def refuse_irregular(descriptor: int, path: str | os.PathLike[str]) -> None:
 
 
 def is_seekable(file: BinaryIO) -> bool:
-    """Whether a file can be read from any byte on: a pipe cannot, though on Windows Python says so (before 3.16)."""
+    """Whether a file is seekable. A pipe is not, although Python before 3.16 says so on Windows."""
     if not file.seekable():
         return False
     try:
         descriptor = file.fileno()
-    except io.UnsupportedOperation:  # it lies in memory, or on a server
+    except io.UnsupportedOperation:  # in memory, or on a server
         return True
     return not stat.S_ISFIFO(os.fstat(descriptor).st_mode)
 
 
 def head_and_size(file: BinaryIO) -> tuple[bytes, int]:
-    """The first bytes of a file, which tell its format, and its size in bytes; leaves it at its start."""
+    """The first `HEAD_BYTES` of a file and its size in bytes; leaves the position at its start."""
     size = file.seek(0, os.SEEK_END)
     file.seek(0)
     head = file.read(HEAD_BYTES)
@@ -113,21 +113,21 @@ def head_and_size(file: BinaryIO) -> tuple[bytes, int]:
 
 #: Whether several threads may read one file at once.
 READS_AT_PLACES = hasattr(os, "preadv")
-#: Held while a file is moved to a place and read there.
-_moving = own_lock(threading.RLock)
+#: Held from seeking to reading.
+_seeking = own_lock(threading.RLock)
 
 
 def read_at(file: BinaryIO, content: memoryview, at: int) -> int:
-    """Read bytes of a file from byte `at` on into memory; returns their number, 0 at the end of the file."""
+    """Read from byte `at` of a file into `content`; return the number of bytes read, 0 at the end of the file."""
     if READS_AT_PLACES:
         return os.preadv(file.fileno(), [content], at)
-    with _moving():
+    with _seeking():
         file.seek(at)
         return file.readinto(content)  # type: ignore[attr-defined,no-any-return]
 
 
 def read_exactly(file: BinaryIO, at: int, size: int, name: str) -> Bytes:
-    """So many bytes of a file from byte `at` on, in memory of their own. BufferSizeError if it ends before."""
+    """Read `size` bytes of a file from byte `at` into new memory. BufferSizeError if the file is too short."""
     content = np.empty(size, np.uint8)
     file.seek(at)
     have = file.readinto(content.data)  # type: ignore[attr-defined]
@@ -138,8 +138,8 @@ def read_exactly(file: BinaryIO, at: int, size: int, name: str) -> Bytes:
 
 
 def write_at(file: BinaryIO, content: memoryview, at: int) -> int:
-    """Write bytes to a file from byte `at` on; returns how many were written."""
-    if READS_AT_PLACES:  # else what is read here comes from a buffer, past which nothing may be written
+    """Write bytes to a file from byte `at`; return how many were written."""
+    if READS_AT_PLACES:  # otherwise the file's own buffer must see the write
         return os.pwrite(file.fileno(), content, at)
     file.seek(at)
     return file.write(content)

@@ -1,4 +1,4 @@
-"""Temporary files without a name, for what cannot be read where it lies: pipes and compressed data."""
+"""Temporary files without a name, for data that cannot be read in place: pipes and compressed files."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import BinaryIO
 
 @contextlib.contextmanager
 def scratch_file() -> Iterator[BinaryIO]:
-    """A temporary file, gone when the block ends.
+    """A temporary file, removed when the block ends.
 
-    Closing it writes what a full disk had no room for once more: that error would hide the first one, which names the
-    folder, and nobody will read those bytes.
+    Errors of closing it are ignored: after a failed write to a full disk, closing tries to write again, and its error
+    would hide the first one, which names the folder.
     """
     file = tempfile.TemporaryFile()
     try:

@@ -1,4 +1,4 @@
-"""Zstandard data (RFC 8878), expanded piece by piece."""
+"""Decompress Zstandard data (RFC 8878) in pieces."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from strided.files import streams
 from strided.files.magic import ZSTD_SKIPPED_MAGICS
 from strided.files.streams import Readable
 
-#: Bytes that tell how long a header is and what follows it. No frame is shorter than 8 bytes.
+#: Bytes from which the length of a frame's or block's header and contents follows. No frame is shorter than 8 bytes.
 _FRAME_BYTES, _BLOCK_BYTES = 8, 3
-#: Bytes of the fields of a frame's header that two bits announce.
+#: Sizes in bytes of two fields of a frame's header, each indexed by two bits of its flags.
 _DICTIONARY_BYTES, _CONTENT_SIZE_BYTES = (0, 1, 2, 4), (0, 2, 4, 8)
 #: The type of a block that repeats one byte.
 _REPEATED = 1
@@ -20,9 +20,9 @@ _CHECKSUM_BYTES = 4
 
 
 def expanded(file: Readable, path: str | None = None, piece_bytes: int | None = None) -> Iterator[bytes]:
-    """The expanded Zstandard data, in pieces of at most `piece_bytes` (default `streams.PIECE_BYTES`).
+    """Decompress Zstandard data in pieces of at most `piece_bytes` (default `streams.PIECE_BYTES`).
 
-    DumpError for broken data; UnsupportedError if neither Python (3.14) nor the package ``zstandard`` expands it.
+    DumpError for broken data; UnsupportedError without Python 3.14 or the package ``zstandard``.
     """
     frames = None
     try:
@@ -36,7 +36,7 @@ def expanded(file: Readable, path: str | None = None, piece_bytes: int | None = 
         except ImportError:
             raise UnsupportedError(
                 f"{path or 'this'} is Zstandard data: "
-                "`pip install 'strided[zstd]'` or Python 3.14 lets strided expand it"
+                "`pip install 'strided[zstd]'` or Python 3.14 lets strided decompress it"
             ) from None
         errors, frames = (zstandard.ZstdError, EOFError), _Frames(file)
         source = zstandard.ZstdDecompressor().stream_reader(cast(Any, frames), read_across_frames=True, closefd=False)
@@ -51,41 +51,41 @@ def expanded(file: Readable, path: str | None = None, piece_bytes: int | None = 
 
 
 class _Frames:
-    """A file of Zstandard frames that knows whether it ended with one: the package ``zstandard`` does not tell."""
+    """A file of Zstandard frames that notices a truncated one, which the package ``zstandard`` does not report."""
 
     def __init__(self, file: Readable) -> None:
         self._file = file
-        self._header = b""  # as much as was read of the next one
-        self._before_header = 0  # bytes that are still to be read
-        self._behind_blocks: int | None = None  # bytes of the checksum; None between frames
+        self._header = b""  # the part of the next header that has been read
+        self._before_header = 0  # bytes to read before it
+        self._checksum_bytes: int | None = None  # bytes of the frame's checksum; None between frames
 
     def read(self, size: int, /) -> bytes:
         """The next bytes of the file."""
         piece = self._file.read(size)
         data, at = self._header + piece, self._before_header
-        while len(data) - at >= (_FRAME_BYTES if self._behind_blocks is None else _BLOCK_BYTES):
+        while len(data) - at >= (_FRAME_BYTES if self._checksum_bytes is None else _BLOCK_BYTES):
             at += self._to_next_header(data[at : at + _FRAME_BYTES])
         self._header, self._before_header = data[at:], max(0, at - len(data))
         return piece
 
     def check_end(self) -> None:
-        """EOFError if what has been read ends inside of a frame."""
-        if self._header or self._before_header or self._behind_blocks is not None:
+        """EOFError if the data read so far end inside a frame."""
+        if self._header or self._before_header or self._checksum_bytes is not None:
             raise EOFError("Compressed file ended before the end-of-stream marker was reached")
 
     def _to_next_header(self, header: bytes) -> int:
-        """The bytes from the beginning of a header to that of the next one."""
-        if self._behind_blocks is None:
+        """The number of bytes from the start of this header to that of the next one."""
+        if self._checksum_bytes is None:
             if header.startswith(ZSTD_SKIPPED_MAGICS):
                 return _FRAME_BYTES + int.from_bytes(header[4:8], "little")
             flags = header[4]
-            self._behind_blocks = _CHECKSUM_BYTES if flags & 4 else 0
-            is_one_segment = flags >> 5 & 1  # which has no byte for the window, but always says its size
+            self._checksum_bytes = _CHECKSUM_BYTES if flags & 4 else 0
+            is_one_segment = flags >> 5 & 1  # no byte for the window, but always a content size
             content_size_bytes = _CONTENT_SIZE_BYTES[flags >> 6] or is_one_segment
             return 5 + (not is_one_segment) + _DICTIONARY_BYTES[flags & 3] + content_size_bytes
         block = int.from_bytes(header[:_BLOCK_BYTES], "little")
         length = _BLOCK_BYTES + (1 if block >> 1 & 3 == _REPEATED else block >> 3)
-        if block & 1:  # the last one
-            length += self._behind_blocks
-            self._behind_blocks = None
+        if block & 1:  # the last block
+            length += self._checksum_bytes
+            self._checksum_bytes = None
         return length

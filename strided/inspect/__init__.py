@@ -1,4 +1,4 @@
-"""Questions about an array: where an element lies, what is padding, what a layout looks like, what the values are."""
+"""Inspect arrays: where an element lies, what is padding, what a layout looks like, what the values are."""
 
 from __future__ import annotations
 

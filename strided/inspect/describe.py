@@ -1,4 +1,4 @@
-"""A shape in words and numbers, for people and for programs."""
+"""Describe a shape as text for people, or as a dict for programs."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ T = TypeVar("T")
 
 
 def facts(shape: AnyShape | str) -> dict[str, Any]:
-    """The properties of a shape, in types that JSON has. Sizes that are not known are None.
+    """The properties of a shape, in types that JSON has. Unknown sizes are None.
 
     Parameters
     ----------
     shape : str, Shape, TupleShape or BufferShape
-        XLA's text, or the value.
+        XLA's text, or its parsed value.
 
     Returns
     -------
@@ -37,7 +37,7 @@ def facts(shape: AnyShape | str) -> dict[str, Any]:
     NotationError
         The text is not a shape.
     LayoutError
-        A layout alone.
+        The text is a layout without a shape.
 
     >>> found = facts("bf16[17,300]{1,0:T(8,128)(2,1)}")
     >>> found["byte_size"], found["padding_bytes"], found["tiles"]
@@ -79,9 +79,9 @@ def facts(shape: AnyShape | str) -> dict[str, Any]:
 
 
 def describe(shape: AnyShape | str, *, width: SupportsIndex = 80) -> str:
-    """The properties of a shape, in words: lines of at most `width` columns; of a tuple, a line for each array.
+    """Describe a shape in words, in lines of at most `width` columns; a tuple, with a line for each array.
 
-    NotationError for text that is no shape, LayoutError for a layout alone.
+    NotationError for text that is no shape, LayoutError for a layout without a shape.
 
     >>> print(describe("f32[3,5]{0,1}"))
     f32[3,5]{0,1}
@@ -112,7 +112,7 @@ def _describe_tuple(shape: TupleShape) -> str:
 
 
 def size_of(shape: Shape | BufferShape | TupleShape) -> int | None:
-    """Bytes that XLA allocates for a shape; None if that is not known."""
+    """Bytes that XLA allocates for a shape; None if unknown."""
     return _if_any(getattr, shape, "byte_size")
 
 
@@ -148,11 +148,11 @@ def rows_of(shape: Shape) -> Iterator[tuple[str, str]]:
     if known.padded_dimensions != shape.dimensions and known.total_bytes:
         yield "stored", f"as {' x '.join(f'{n:,}' for n in known.padded_dimensions)}, the rest is padding"
     yield "memory", f"{_memory_in_words(known)}, in {layout.memory_space_name}"
-    yield from _particulars(shape, layout)
+    yield from _special_rows(shape, layout)
 
 
 def _strides_in_words(steps: Sequence[int], bits: int) -> str:
-    """Strides in elements, and in bytes if elements take whole ones.
+    """Strides in elements, and also in bytes if elements take whole bytes.
 
     >>> _strides_in_words([300, 1], 16), _strides_in_words([1], 4)
     ('300, 1 elements; 600, 2 bytes', '1 element')
@@ -173,7 +173,7 @@ def _memory_in_words(known: Sizes) -> str:
     )
 
 
-def _particulars(shape: Shape, layout: Layout) -> Iterator[tuple[str, str]]:
+def _special_rows(shape: Shape, layout: Layout) -> Iterator[tuple[str, str]]:
     try:
         spec_of(shape)
     except UnsupportedError as error:
@@ -189,7 +189,7 @@ def _particulars(shape: Shape, layout: Layout) -> Iterator[tuple[str, str]]:
         yield (
             "caution",
             f"a later tile divides unevenly: addresses reach {shape.address_byte_size:,} bytes, "
-            "further than XLA allocates",
+            "beyond what XLA allocates",
         )
 
 
@@ -230,7 +230,7 @@ def tiles_in_words(shape: Shape) -> str:
 
 
 def strides(shape: Shape) -> list[int] | None:
-    """Elements from one index to the next in each dimension; None if a tile makes them differ.
+    """The stride of each dimension in elements; None if tiles make it vary.
 
     >>> from strided import parse
     >>> strides(parse("f32[3,5]{0,1}")), strides(parse("f32[3,5]{0,1:T(2,2)}"))
@@ -240,7 +240,7 @@ def strides(shape: Shape) -> list[int] | None:
 
 
 def _if_any(ask: Callable[..., T], *arguments: Any) -> T | None:
-    """The answer to a question about a shape; None if its layout has none."""
+    """What `ask` returns; None if it raises StridedError."""
     try:
         return ask(*arguments)
     except StridedError:
@@ -248,5 +248,5 @@ def _if_any(ask: Callable[..., T], *arguments: Any) -> T | None:
 
 
 def _or_none(size: int) -> int | None:
-    """A size, or None for the ``?`` of a dimension or the ``*`` of a tile."""
+    """A size; None for a dimension's ``?`` or a tile's ``*``."""
     return None if size < 0 else size

@@ -1,6 +1,6 @@
-"""Where an element lies and why, and what lies at a byte.
+"""Explain where an element lies, and what lies at a byte.
 
-Tiles cut an index into parts. An explanation lists the parts, each with its stride: value times stride, added up, is
+Tiles split an index into parts. An explanation lists the parts with their strides: the sum of value times stride is
 the offset.
 """
 
@@ -28,7 +28,7 @@ class Part:
     Attributes
     ----------
     expression : str
-        How to compute it: ``"d0 // 8"``, where ``d0`` is the index in dimension 0.
+        How it is computed, as in ``"d0 // 8"``, where ``d0`` is the index in dimension 0.
     value : int
         Its value for this element, from 0 to ``size - 1``.
     size : int
@@ -45,7 +45,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """What lies in one slot of a buffer, and why. As text: a table of the parts.
+    """What lies in one slot of a buffer, and why; its text is a table of the parts.
 
     Attributes
     ----------
@@ -53,15 +53,15 @@ class Explanation:
     index : tuple of int or None
         Index of the element; None for padding.
     padding_of : int or None
-        For padding, the dimension beyond whose end the slot lies. It is the rank of the array if there is none: past
-        the last tile, or in a dimension that only the tile has.
+        For padding, the dimension whose end the slot is beyond. The rank of the array if there is none: after the last
+        tile, or in a dimension that only the tile has.
     parts : tuple of Part
-        The parts of the index; value times stride, added up, is the offset.
+        The parts of the index; the sum of value times stride is the offset.
     offset : int
         Elements from the start of the buffer.
     byte, bit : int
-        Where the slot starts in the buffer, a prefix of dynamic sizes counted. `bit` counts from the least significant
-        bit; it is 0 unless elements are packed.
+        Where the slot starts in the buffer, including a prefix of dynamic sizes. `bit` counts from the least
+        significant bit; it is 0 unless elements are packed.
     bits : int
         Size of a slot, in bits.
     """
@@ -77,7 +77,7 @@ class Explanation:
 
     @property
     def place(self) -> str:
-        """Which bytes or bits the slot takes, in words."""
+        """The bytes or bits of the slot, in words."""
         if self.bits < 8:
             last = self.bit + self.bits - 1
             return f"byte {self.byte}, " + (f"bits {self.bit} to {last}" if last > self.bit else f"bit {self.bit}")
@@ -86,7 +86,7 @@ class Explanation:
 
     @property
     def subject(self) -> str:
-        """What is in the slot, in words."""
+        """The content of the slot, in words."""
         if self.index is not None:
             return f"element [{', '.join(map(str, self.index))}]"
         if self.padding_of is None or self.padding_of >= self.shape.rank:
@@ -100,7 +100,7 @@ class Explanation:
         return self.text()
 
     def text(self, width: SupportsIndex = 80) -> str:
-        """The explanation as text, in at most `width` columns if the shape and the table of parts take no more."""
+        """The explanation as text, in at most `width` columns unless the shape or the table of parts is wider."""
         width = whole(width, "width")
         said = f"  {self.subject}: offset {self.offset}, {self.place}"
         lines = [f"{self.shape}", *wrapped(said, width)]
@@ -117,7 +117,7 @@ class Explanation:
         return "\n".join(lines)
 
     def to_dict(self) -> dict[str, Any]:
-        """All of it in types that JSON has.
+        """The explanation in types that JSON has.
 
         >>> found = explain("s4[4,4]{1,0:E(4)}", (1, 3)).to_dict()
         >>> found["index"], found["offset"], found["byte"], found["bit"]
@@ -138,20 +138,20 @@ class Explanation:
 
 
 def explain(shape: AnyShape | str, index: Sequence[SupportsIndex] | SupportsIndex) -> Explanation:
-    """Where the element at an index lies, and why.
+    """Explain where the element at an index lies.
 
     Parameters
     ----------
     shape : str or Shape
     index : int or sequence of int
-        One for each dimension, from 0; negative ones are out of bounds.
+        One integer for each dimension; negative ones are out of bounds.
 
     Raises
     ------
     IndexError
         The index is out of bounds, or does not have one integer for each dimension.
     NotationError, LayoutError, UnsupportedError
-        The shape is no array, or has no addresses.
+        The shape is not an array's, or has no addresses.
 
     >>> print(explain("bf16[17,300]{1,0:T(8,128)(2,1)}", (9, 200)))
     bf16[17,300]{1,0:T(8,128)(2,1)}
@@ -173,15 +173,15 @@ def explain(shape: AnyShape | str, index: Sequence[SupportsIndex] | SupportsInde
 
 
 def explain_byte(shape: AnyShape | str, byte: SupportsIndex, bit: SupportsIndex = 0) -> Explanation:
-    """What lies at a byte of the buffer, or at a bit of that byte.
+    """Explain what lies at a byte of the buffer, or at a bit of that byte.
 
     Parameters
     ----------
     shape : str or Shape
     byte : int
-        From the start of the buffer, a prefix of dynamic sizes counted.
+        Counted from the start of the buffer, including a prefix of dynamic sizes.
     bit : int, optional
-        0 to 7, from the least significant one.
+        0 to 7, counted from the least significant bit.
 
     Raises
     ------
@@ -205,7 +205,7 @@ def explain_byte(shape: AnyShape | str, byte: SupportsIndex, bit: SupportsIndex 
         place = f"byte {byte}, bit {bit}" if bit else f"byte {byte}"
         raise IndexError(f"{place} is outside a buffer of {shape.buffer_byte_size} bytes")
     if byte < (front := prefix_bytes(shape)):
-        raise IndexError(f"byte {byte} is one of {front} in front of the array, which hold its dynamic sizes")
+        raise IndexError(f"byte {byte} is in the prefix of {front} bytes that holds the array's dynamic sizes")
     return _explanation(shape, ((byte - front) * 8 + bit) // shape.element_bits)
 
 
@@ -222,7 +222,7 @@ def _explanation(shape: Shape, offset: int) -> Explanation:
             value = int(evaluate(expr, index))
         if size > 1:
             text = expression(expr)
-            is_of_tile_alone = index is None and "d" not in text  # no dimension's: 0 in every element
+            is_of_tile_alone = index is None and "d" not in text  # of no dimension: 0 for every element
             parts.append(Part("-" if is_of_tile_alone else text, value, size, stride))
     bits = shape.element_bits
     byte, bit = divmod(offset * bits, 8)

@@ -11,12 +11,12 @@ from strided.layout.tuples import unbuffered
 from strided.pictures.html import Section, card, layout_section, table
 from strided.wording import counted
 
-#: Arrays of a tuple that are listed.
+#: The most arrays of a tuple that are listed.
 _SHOWN = 40
 
 
 def shape_as_html(shape: Shape | BufferShape) -> str:
-    """An array's shape: what `describe` says, and the picture of its layout.
+    """An array's shape as HTML: the rows of `describe`, and a picture of its layout.
 
     >>> from strided import parse
     >>> "3 x 5" in shape_as_html(parse("f32[3,5]{1,0:T(2,2)}"))
@@ -27,7 +27,7 @@ def shape_as_html(shape: Shape | BufferShape) -> str:
 
 
 def tuple_as_html(shape: TupleShape) -> str:
-    """A tuple's arrays, each with its size."""
+    """A tuple's arrays as HTML, each with its size."""
     rows: list[tuple[Any, ...]] = [
         (",".join(map(str, index)), leaf, "unknown" if (size := size_of(leaf)) is None else size)
         for index, leaf in shape.leaves()
@@ -39,7 +39,7 @@ def tuple_as_html(shape: TupleShape) -> str:
 
 
 def layout_as_html(layout: Layout) -> str:
-    """A layout's attributes, and the picture of a small array in it.
+    """A layout's attributes as HTML, and a picture of a small array in it.
 
     >>> from strided import parse_layout
     >>> "an array in it: u8[3,3]{1,0:T(2,2)}" in layout_as_html(parse_layout("{1,0:T(2,2)}"))
@@ -56,7 +56,7 @@ def layout_as_html(layout: Layout) -> str:
 
 
 def _sample(layout: Layout) -> Shape | None:
-    """An array of one tile and an element more in each dimension; None if there is none of that layout."""
+    """A small array in a layout, one element larger than a tile in each dimension; None if that is impossible."""
     sizes = [3] * len(layout.minor_to_major)
     tile = layout.tiles[0].dimensions if layout.tiles else ()
     for dimension, size in zip(layout.minor_to_major, reversed(tile), strict=False):

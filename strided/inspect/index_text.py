@@ -1,4 +1,4 @@
-"""A NumPy index written as text."""
+"""Parse a NumPy index written as text."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from typing import Any
 from strided.errors import NotationError
 
 _EXPECTED = "expected integers, slices, '...', None or lists of integers, as between NumPy's brackets"
-#: What no index has, and Python reads with a warning on standard error: strings, and numbers that end in words.
+#: Text that no index has, and of which Python would warn: strings, and numbers directly followed by letters.
 _NOT_IN_INDEX = re.compile(r"""["']|\b(?!(?:0[xX][0-9a-fA-F_]+|0[oO][0-7_]+|0[bB][01_]+|[0-9_]+)\b)[0-9]""")
 
 
 def parse_index(text: str) -> Any:
-    """The key that a text between NumPy's brackets means. Brackets in it are those of a list: "[1, 2]" is rows 1 and 2.
+    """Parse what stands between NumPy's brackets. Brackets inside make a list: "[1, 2]" is rows 1 and 2.
 
-    NumPy's own brackets may stand there, too, where they cannot be a list's: around slices, ``...`` and ``None``.
+    NumPy's own brackets may be included where they cannot be a list's: around slices, ``...`` and ``None``.
 
     Parameters
     ----------
@@ -27,12 +27,12 @@ def parse_index(text: str) -> Any:
     Returns
     -------
     int, bool, slice, None, ..., list or tuple
-        What `LayoutArray` and ndarray take between their brackets.
+        A key for `LayoutArray` and ndarray.
 
     Raises
     ------
     TypeError
-        Not text.
+        `text` is not a string.
     NotationError
         Anything but integers, truth values, slices, ``...``, ``None`` and lists of integers or truth values; an integer
         of more than 64 bits.
@@ -56,14 +56,14 @@ def parse_index(text: str) -> Any:
     else:
         raise NotationError(_EXPECTED, text=text, position=0)
     if (number := next(_too_large(key), None)) is not None:
-        shown = str(number) if number.bit_length() < 256 else "this"  # of more digits, Python prints none
+        shown = str(number) if number.bit_length() < 256 else "this"  # Python refuses to print very long integers
         words = f"{shown} is an index of no array: it does not fit a signed 64-bit integer"
         raise NotationError(words, text=text, position=max(0, text.find(shown)))
     return key
 
 
 def _too_large(key: Any) -> Iterator[int]:
-    """The integers of a key that NumPy cannot take for an index; a slice's may be as large as they like."""
+    """The integers of a key that are too large for NumPy; those of slices may have any size."""
     for each in key if isinstance(key, (tuple, list)) else (key,):
         if isinstance(each, list):
             yield from _too_large(each)
@@ -92,7 +92,7 @@ def _value(node: ast.expr | None) -> Any:
 
 
 def _entry(node: ast.expr) -> Any:
-    """The value of an entry of a list: an integer, a truth, or a list of them."""
+    """The value of an entry of a list: an integer, a bool, or a list of them."""
     value = _value(node)
     if not isinstance(value, (int, list)):
         raise TypeError

@@ -22,11 +22,11 @@ def plan_between(source: str | AnyShape, target: str | AnyShape | Layout) -> Pla
     Raises
     ------
     LayoutError
-        The shapes differ in dimensions or element type, or have no size.
+        The shapes differ in dimensions or element type, or their size is unknown.
     NotationError
-        A text is no shape and no layout.
+        A text is neither a shape nor a layout.
     UnsupportedError
-        Tuples, tokens, split layouts.
+        A tuple, a token, or a split layout.
 
     >>> plan_between("f32[1024,1024]{1,0:T(8,128)}", "{1,0}").kernel
     'rows'
@@ -41,9 +41,9 @@ def plan_between(source: str | AnyShape, target: str | AnyShape | Layout) -> Pla
 
 
 def compiled_kernels() -> tuple[str, ...]:
-    """The names of the kernels that this process has ready.
+    """The names of the kernels that are compiled and loaded in this process.
 
-    A conversion whose plan takes another one begins with NumPy, and has that one compiled.
+    A conversion that needs another kernel uses NumPy while that one is compiled.
 
     >>> _ = kernels.load("copy")
     >>> "copy" in compiled_kernels()

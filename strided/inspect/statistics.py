@@ -1,4 +1,4 @@
-"""Extremes, mean, NaNs and infinities of an array, in one pass and bounded memory."""
+"""Minimum, maximum, mean, and counts of NaNs and infinities of an array, in one pass and bounded memory."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from strided.arrays.blocks import run_boxes
 from strided.layout.element_types import is_builtin
 from strided.runtime.argument_checks import check_progress
 
-#: Kinds of elements whose extremes and mean are no numbers, or that are none.
+#: Types of elements that are not numbers.
 _NO_NUMBERS = (np.flexible, np.object_, np.datetime64, np.timedelta64)
 #: Elements of one block.
 _BLOCK_ELEMENTS = 1 << 22
@@ -27,9 +27,9 @@ class Statistics:
     Attributes
     ----------
     size : int
-        Elements.
+        Number of elements.
     minimum, maximum : int, float, bool or None
-        Of the finite values. None if there are none, or if they are complex and so have no order.
+        Of the finite values. None if there are none, or if they are complex, which have no order.
     mean : float, complex or None
         Of the finite values, summed in double precision. None if there are none.
     nan, inf : int
@@ -57,14 +57,14 @@ def statistics(array: Any, *, progress: Callable[[int], object] | None = None) -
     Parameters
     ----------
     array : LayoutArray, ndarray, or a function that returns one
-        A function is called once for each block. If it maps a file, only the pages of one block stay in memory.
+        A function is called once for each block; if it maps a file, only the pages of one block stay in memory.
     progress : callable, optional
         Called after each block with its number of elements.
 
     Raises
     ------
     TypeError
-        No array; elements that are no numbers, such as dates, records and objects.
+        Not an array; elements that are not numbers, such as dates, records and objects.
 
     >>> import numpy as np
     >>> print(statistics(np.array([1.5, np.nan, -4, np.inf])))
@@ -94,7 +94,7 @@ def _refuse_other_than_numbers(array: Any) -> None:
 
 
 def _order_in_memory(array: Any) -> tuple[int, ...] | None:
-    """The axes from major to minor, so that each page of a file is read once; None if no layout tells."""
+    """The axes from major to minor, so that each page of a file is read once; None without a layout."""
     layout = getattr(array, "layout", None)
     if layout is None or len(layout.minor_to_major) != len(array.shape):
         return None
@@ -104,7 +104,7 @@ def _order_in_memory(array: Any) -> tuple[int, ...] | None:
 
 @dataclass(slots=True)
 class _Totals:
-    """What the blocks of an array that were read add up to."""
+    """Running totals over the blocks that were read."""
 
     minimum: float = math.inf
     maximum: float = -math.inf
@@ -126,7 +126,7 @@ class _Totals:
         self.total += _sum(values)
 
     def _finite_of(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """The finite values; the others are counted."""
+        """The finite values, after counting the others."""
         is_finite = np.isfinite(values)
         if is_finite.all():
             return values
@@ -137,7 +137,7 @@ class _Totals:
         return finite
 
     def summary(self, size: int, *, is_complex: bool) -> Statistics:
-        """The summary of an array of so many elements."""
+        """The summary of an array of `size` elements."""
         mean = None if not self.finite else complex(self.total / self.finite)
         if mean is not None and not is_complex:
             mean = mean.real
@@ -146,14 +146,14 @@ class _Totals:
 
 
 def _sum(values: npt.NDArray[Any]) -> Any:
-    """The sum of finite numbers, also where that overflows in double precision."""
+    """The sum of finite numbers, in long double if double precision overflows."""
     with np.errstate(over="ignore", invalid="ignore"):
         total = values.sum(dtype=np.complex128 if values.dtype.kind == "c" else np.float64)
     return total if np.isfinite(total) else values.sum(dtype=np.clongdouble)
 
 
 def _widened(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """The same values in a type of NumPy's own, which NumPy reduces fast and without overflow."""
+    """The same values in a built-in type of NumPy, which it reduces fast and without overflow."""
     if is_builtin(values.dtype) and values.dtype.kind in "iufc":
         return values
     if values.dtype.kind == "b":

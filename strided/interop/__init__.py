@@ -1,4 +1,4 @@
-"""Other libraries that take a `LayoutArray`, a module for each; none is loaded before it is asked for."""
+"""Conversions to and from other libraries, a module for each; none is imported before it is needed."""
 
 from __future__ import annotations
 
@@ -6,6 +6,6 @@ from strided.arrays import partners
 
 
 def register() -> None:
-    """Tell arrays by name which modules here know which library."""
+    """Register, by name, the modules that handle each library."""
     partners.INTRODUCTIONS["dask.array"] = "strided.interop.dask"
     partners.CONVERSIONS["jax"] = "strided.interop.jax", "as_jax"

@@ -1,10 +1,10 @@
-"""A program that compiles HLO text for a TPU that need not be there. JSON goes in and out.
+"""A program that compiles HLO text for a TPU, without needing one. It reads and writes JSON.
 
-`strided.memory.ahead_of_time` runs it as a process of its own, since the compiler ends its process on some requests. It
-needs jax and libtpu, and nothing of this package.
+`strided.memory.ahead_of_time` runs it in a separate process, because the compiler aborts on some requests. It needs jax
+and libtpu, and imports nothing from this package.
 
-Arguments and results lie as the module's own `arg_layout_modes` and `out_layout_modes` say; JAX writes them from its
-`Format`s.
+The layouts of arguments and results are those of the module's `arg_layout_modes` and `out_layout_modes`, which JAX
+writes from its `Format`s.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import os
 import sys
 from typing import Any
 
-#: The compiler asks the network which TPUs it has, writes logs, and takes a lock for all processes; none is wanted.
+#: Keeps the compiler from querying the network for TPUs, writing logs, and locking out other processes.
 _QUIET = {
     "ALLOW_MULTIPLE_LIBTPU_LOAD": "1",
     "JAX_PLATFORMS": "cpu",
@@ -25,7 +25,7 @@ _QUIET = {
     "TPU_STDERR_LOG_LEVEL": "3",
     "TPU_WORKER_HOSTNAMES": "localhost",
 }
-#: The chips of a slice by the number of its dimensions, smallest first.
+#: Topologies of slices by their number of dimensions, smallest first.
 _SLICES = {
     2: ("2x2", "2x4", "4x4", "4x8", "8x8", "8x16", "16x16"),
     3: ("2x2x1", "2x2x2", "2x2x4", "2x4x4", "4x4x4", "4x4x8", "4x8x8"),
@@ -34,12 +34,12 @@ _FLAT = ("v2", "v3", "v5e", "v6e")
 
 
 def main() -> None:
-    """Print the compiled module and its memory figures, or the error, for what standard input asks for."""
+    """Read a request from standard input; print the compiled module and its memory statistics, or the error."""
     request = json.load(sys.stdin)
     os.environ.update(_QUIET)
     try:
         answer = _compiled(**request)
-    except Exception as error:  # whatever the compiler raises is its answer
+    except Exception as error:  # whatever the compiler raises is reported
         answer = {"error": str(error)}
     json.dump(answer, sys.stdout)
 
@@ -79,11 +79,11 @@ def _devices(generation: str, wanted: int) -> Any:
         topology = topologies.get_topology_desc(platform="tpu", topology_name=f"{generation}:{size}")
         if len(topology.devices) >= wanted:
             return topology.devices[:wanted]
-    raise ValueError(f"no slice of {generation} here has {wanted} devices")
+    raise ValueError(f"no known slice of {generation} has {wanted} devices")
 
 
 def _set_layouts(program: Any, ir: Any) -> None:
-    """Turn the module's record of layouts into attributes of its arguments and results."""
+    """Turn the module's frontend attributes on layouts into attributes of its arguments and results."""
     said = program.operation.attributes
     record = said["mhlo.frontend_attributes"] if "mhlo.frontend_attributes" in said else {}
     main = next(operation for operation in program.body if operation.name.value == "main")

@@ -1,8 +1,8 @@
-"""The Python array API standard: an array that names its namespace, for libraries written to the standard.
+"""Arrays with ``__array_namespace__``, for libraries that follow the Python array API standard.
 
-A `LayoutArray` has no ``__array_namespace__``: libraries use an array that has one by the standard alone and no longer
-convert it; array-api-compat refuses it beside an ndarray, and xarray indexes it differently. Add one for a library that
-follows the standard.
+A `LayoutArray` has no ``__array_namespace__``. With one, libraries would use it by the standard only, and no longer
+convert it; array-api-compat would refuse to mix it with ndarrays, and xarray would index it differently. Use
+`with_namespace` for a library that requires it.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from strided.arrays.layout_array import LayoutArray
 
 
 class NamespacedArray(LayoutArray):
-    """A `LayoutArray` that names NumPy as its namespace.
+    """A `LayoutArray` whose namespace is NumPy, as is that of its views.
 
-    So do its views. NumPy's functions take it like any `LayoutArray`, and return ndarrays, whose namespace is the same.
+    NumPy's functions take it like any `LayoutArray`, and return ndarrays, which have the same namespace.
     """
 
     __slots__ = ()
 
     def __array_namespace__(self, *, api_version: Any = None) -> ModuleType:
-        """NumPy's own namespace.
+        """The namespace, which is NumPy's.
 
         Raises
         ------
@@ -39,17 +39,17 @@ def with_namespace(a: LayoutArray) -> NamespacedArray:
     Parameters
     ----------
     a : LayoutArray
-        In any layout.
+        An array in any layout.
 
     Returns
     -------
     LayoutArray
-        Of a subclass. Its views have the namespace too; results of NumPy's functions are ndarrays.
+        An instance of `NamespacedArray`.
 
     Raises
     ------
     TypeError
-        No LayoutArray.
+        `a` is not a LayoutArray.
 
     >>> import numpy as np
     >>> import strided as sd

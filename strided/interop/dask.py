@@ -1,11 +1,11 @@
 """dask: arrays in a layout as dask arrays, whose chunks are views.
 
-`dask.array.from_array` takes a LayoutArray like any array, but recent versions copy it, even from a mapped file. The
-`from_array` here passes an object that dask does not copy: chunks are views, reductions of them stream, and workers in
-other processes map the file themselves.
+`dask.array.from_array` takes a LayoutArray like any array, but recent versions copy it, even if it is a mapped file.
+The `from_array` here passes an object that dask does not copy: chunks are views, reductions of them stream, and
+workers in other processes map the file themselves.
 
-Importing this module registers LayoutArray with dask as a type of chunk, so that both can be mixed in expressions. That
-happens by itself when an array first meets one of dask's.
+Importing this module registers LayoutArray as a chunk type with dask, so that both can be mixed in expressions. It is
+imported automatically when a LayoutArray first meets a dask array.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def _percentile(a: LayoutArray, *args: Any, **options: Any) -> Any:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _ArrayLike:
-    """What dask takes for an array-like and reads chunks from, without copying or converting it."""
+    """An array-like from which dask reads chunks without copying or converting the whole."""
 
     array: LayoutArray
 
@@ -60,8 +60,8 @@ class _ArrayLike:
     def __getitem__(self, key: Any) -> Any:
         array, file = self.array, self.array.file
         if file is not None and file.mode == "r":
-            # The chunk gets its own mapping, whose pages are freed with it: memory stays bounded even if pages of files
-            # count, as in workers of dask.distributed.
+            # Each chunk has its own mapping, whose pages are freed with it: memory stays bounded even if mapped pages
+            # are counted, as by workers of dask.distributed.
             anew = array._mapped_anew("r")
             array = array if anew is None else anew
         return array[key]
@@ -77,7 +77,7 @@ def from_array(array: LayoutArray, chunks: Any = None, **options: Any) -> da.Arr
     ----------
     array : LayoutArray
     chunks : optional
-        As for `dask.array.from_array`. By default whole tiles that lie together in the buffer, of about dask's
+        As for `dask.array.from_array`. The default is whole tiles that are contiguous in the buffer, of about dask's
         ``array.chunk-size`` in bytes of values.
     **options
         Further arguments of `dask.array.from_array`: ``name``, ``lock``, ``inline_array``.
@@ -106,7 +106,7 @@ def tile_chunks(array: LayoutArray, limit_bytes: int | None = None) -> tuple[tup
     ----------
     array : LayoutArray
     limit_bytes : int, optional
-        About how many bytes of values a chunk has; by default dask's ``array.chunk-size``. Tiles are never cut.
+        About how many bytes of values a chunk has; the default is dask's ``array.chunk-size``. Tiles are never cut.
     """
     limit: int = parse_bytes(dask.config.get("array.chunk-size")) if limit_bytes is None else limit_bytes
     block = tile_block(array.address_map, max(1, limit // array.itemsize))

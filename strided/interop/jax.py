@@ -1,4 +1,4 @@
-"""JAX: arrays and layouts to and from ``strided``.
+"""JAX: convert arrays and layouts to and from ``strided``.
 
 `from_jax` wraps the buffer of an array on the CPU; `to_jax` converts values. `layout_from_jax` and `layout_to_jax`
 convert layouts.
@@ -25,7 +25,7 @@ with advising(__name__, "strided[jax]"):
     from jax.experimental.layout import Format
     from jax.experimental.layout import Layout as JaxLayout
 
-#: Fields of a Layout that JAX's does not have, with their defaults.
+#: Fields of a Layout that JAX's Layout lacks, with their defaults.
 _ONLY_OURS = {
     "tail_padding_alignment_in_elements": 1,
     "memory_space": 0,
@@ -36,26 +36,26 @@ _ONLY_OURS = {
 
 
 def from_jax(array: jax.Array, *, copy: bool | None = None) -> LayoutArray:
-    """A ``jax.Array`` in the memory of the CPU, in the layout that its ``format`` names; read-only.
+    """Wrap a ``jax.Array`` in the CPU's memory, in the layout of its ``format``; read-only.
 
-    XLA packs elements of four and two bits, the first one of a byte in its low bits, whatever the format says.
+    Elements of four and two bits are packed, the first one of a byte in its low bits: XLA stores them so, whatever the
+    format says.
 
     Parameters
     ----------
     array : jax.Array
-        On one device, a CPU.
+        An array on one device, a CPU.
     copy : bool, optional
-        By default the array's own memory is wrapped if JAX can be kept from freeing it: always, except for packed
-        integers, whose bytes are copied. False wraps these, too; the caller must then neither delete nor donate the
-        array while the result lives. True always copies.
+        By default the array's own memory is wrapped if JAX can be kept from freeing it, which is always so except for
+        packed integers, whose bytes are copied. False wraps these, too; the caller must then neither delete nor donate
+        the array while the result is in use. True always copies.
 
     Raises
     ------
     TypeError
         Not a ``jax.Array``.
     UnsupportedError
-        The array is deleted, inside a transformation, on several devices, not in the CPU's memory, tiled, or of a type
-        that XLA lacks.
+        The array is deleted, traced, on several devices, not in the CPU's memory, tiled, or of a type that XLA lacks.
     """
     if not isinstance(array, jax.Array):
         raise TypeError(f"a jax.Array is wanted, not {type(array).__name__}; LayoutArray.from_numpy takes the others")
@@ -66,10 +66,10 @@ def from_jax(array: jax.Array, *, copy: bool | None = None) -> LayoutArray:
     keeper: Any = array
     if size and not copy:
         try:
-            # A capsule that is never consumed keeps JAX from freeing or donating the memory; a reference does not.
+            # An unconsumed capsule keeps JAX from freeing or donating the memory; a reference to the array does not.
             keeper = array.__dlpack__()
         except (RuntimeError, TypeError, BufferError):
-            copy = copy is None  # False wraps the memory all the same
+            copy = copy is None  # with False, the memory is wrapped anyway
     memory = np.empty(0, np.uint8)
     if size:
         memory = bytes_at(array.unsafe_buffer_pointer(), size, keeper, writeable=False)
@@ -85,25 +85,25 @@ def to_jax(a: LayoutArray) -> jax.Array:
     Parameters
     ----------
     a : LayoutArray
-        In any layout. Its values are copied.
+        An array in any layout. Its values are copied.
 
     Returns
     -------
     jax.Array
-        Of the same shape and dtype.
+        An array of the same shape and dtype.
 
     Raises
     ------
     TypeError
         Not a `LayoutArray`.
     UnsupportedError
-        JAX has no such type (six bits, another byte order) or would convert it: 64 bits without ``jax_enable_x64``,
-        integers of one bit.
+        JAX lacks the dtype (six bits, non-native byte order) or would convert it (64 bits without ``jax_enable_x64``,
+        integers of one bit).
     """
     if not isinstance(a, ArrayBase):
         raise TypeError(f"a LayoutArray is wanted, not {type(a).__name__}; jax.numpy.asarray takes the others")
     if not a.dtype.isnative:
-        raise UnsupportedError(f"JAX has no {a.dtype}, which is in the byte order of other machines: use astype first")
+        raise UnsupportedError(f"JAX has no {a.dtype}, which is not in native byte order: use astype first")
     wanted = a.dtype if known_element_type(a.dtype) is None else jax.dtypes.canonicalize_dtype(a.dtype)
     if wanted != a.dtype:
         raise UnsupportedError(f"JAX would make {wanted} of {a.dtype}: set jax_enable_x64 or convert with astype first")
@@ -111,20 +111,20 @@ def to_jax(a: LayoutArray) -> jax.Array:
 
 
 def as_jax(a: ArrayBase) -> jax.Array:
-    """The values as a ``jax.Array`` of the dtype to which JAX converts theirs, as ``jnp.asarray`` of an ndarray.
+    """The values as a ``jax.Array``, whose dtype is the one that ``jnp.asarray`` gives for an ndarray.
 
-    UnsupportedError if JAX has no such type (six bits), or would convert it (integers of one bit).
+    UnsupportedError if JAX lacks the dtype (six bits), or would take it for booleans (integers of one bit).
     """
     kind = element_type_of_dtype(a.dtype)
     _check_one_bit(kind)
     if kind.bits == 6:
         raise UnsupportedError(f"JAX has no {a.dtype}; convert with astype first")
-    # New values, which JAX may keep without a copy.
+    # A new ndarray, which JAX may use without a copy.
     return jnp.asarray(a.to_numpy())
 
 
 def layout_to_jax(layout: Layout | str) -> JaxLayout:
-    """A layout, or its text, as ``jax.experimental.layout.Layout``, for ``Format`` and ``device_put``.
+    """Convert a layout, or its text, to ``jax.experimental.layout.Layout``, for ``Format`` and ``device_put``.
 
     Parameters
     ----------
@@ -138,7 +138,7 @@ def layout_to_jax(layout: Layout | str) -> JaxLayout:
     NotationError
         The text is not a layout.
     UnsupportedError
-        The layout has what JAX's cannot say: a memory space, an alignment, splits, a prefix, legacy padding.
+        The layout has what JAX's cannot express: a memory space, an alignment, splits, a prefix, legacy padding.
     """
     if not isinstance(layout, Layout | str):
         raise TypeError(f"a Layout or its text is wanted, not {type(layout).__name__}")
@@ -154,26 +154,26 @@ def layout_to_jax(layout: Layout | str) -> JaxLayout:
 
 
 def layout_from_jax(layout: JaxLayout | Format, dtype: Any = None) -> Layout:
-    """A layout from ``jax.experimental.layout.Layout``, or from the ``Format`` around one.
+    """Convert a layout from ``jax.experimental.layout.Layout``, or from a ``Format`` that has one.
 
     Parameters
     ----------
     layout : jax.experimental.layout.Layout or Format
-        ``tiling=None`` counts as no tiles.
+        ``tiling=None`` means no tiles.
     dtype : dtype-like, optional
-        Dtype of the elements. If the layout has a tiling and does not say the packing, JAX packs integers of fewer than
-        eight bits.
+        Dtype of the elements. Integers narrower than eight bits are then packed if the layout has a tiling and does not
+        give the element size, as in JAX.
 
     Raises
     ------
     UnsupportedError
-        The layout is left to the compiler, or unknown (``None``, ``Layout.AUTO``).
+        The layout is unknown (``None``) or left to the compiler (``Layout.AUTO``).
     LayoutError
         The layout is invalid.
     """
     given = layout.layout if isinstance(layout, Format) else layout
     if not isinstance(given, JaxLayout):
-        raise UnsupportedError(f"a layout that is {given!r} says nothing about memory; ask the format of an array")
+        raise UnsupportedError(f"{given!r} is no concrete layout; take the format of an array")
     bits = given.sub_byte_element_size_in_bits
     if not bits and dtype is not None and given.tiling is not None:
         kind = element_type_of_dtype(dtype)
@@ -203,12 +203,12 @@ def _check_place(array: jax.Array) -> None:
 
 
 def _shape_of(array: jax.Array) -> Shape:
-    """The shape and layout of the bytes behind an array."""
+    """The shape and layout of an array's buffer."""
     kind = element_type_of_dtype(array.dtype)
     _check_one_bit(kind)
     layout = layout_from_jax(array.format)
     if layout.tiles:
-        # The CPU accepts such a layout and allocates for it, but stores the elements without tiles.
+        # The CPU accepts a tiled layout and allocates memory for it, but stores the elements without tiles.
         raise UnsupportedError(f"XLA does not carry out the tiles of {layout} on the CPU; np.asarray gives the values")
     bits = kind.bits if kind.bits in (2, 4) else 0
     return Shape(kind.name, array.shape, Layout(layout.minor_to_major, element_size_in_bits=bits))

@@ -1,8 +1,8 @@
-"""Numba: a `LayoutArray` as an argument of functions under ``@njit``.
+"""Numba: pass a `LayoutArray` to functions compiled by ``@njit``.
 
-Compiled functions read single elements, ``a[i, j]``, through the layout where the values lie, and know ``shape``,
-``ndim``, ``size`` and ``len``. They do not slice, assign or iterate. For that, and wherever every element is read, give
-them an ndarray, which is faster: ``a.to_numpy()`` or, if the layout is plain strides, ``a.as_strided()``.
+Compiled functions can read single elements, ``a[i, j]``, in place, and use ``shape``, ``ndim``, ``size`` and ``len``.
+They cannot slice, assign or iterate. For that, or to read every element, pass an ndarray, which is faster:
+``a.to_numpy()`` or, if the layout is plain strides, ``a.as_strided()``.
 
 Numba finds `register` by the entry point ``numba_extensions`` when it first compiles something.
 """
@@ -21,19 +21,19 @@ from strided.arrays.base import Array
 from strided.arrays.layout_array import LayoutArray
 from strided.layout.element_types import is_builtin
 
-#: Columns of the table of carries: start, step, shift, weight and factor of what the index along an axis adds,
-#: ``((start + step * i) >> shift) // weight * factor``. Almost every weight is a power of two, and a shift.
+#: The type of the table of carries. Its columns are start, step, shift, weight and factor of a term that index i adds:
+#: ``((start + step * i) >> shift) // weight * factor``. Most weights are powers of two, which become shifts.
 _ROWS = types.Array(types.int64, 2, "C")
 
 
 class LayoutArrayType(types.Type):
-    """Numba's type of a `LayoutArray`: layouts of one rank share it, and the code that is compiled for it."""
+    """Numba's type of a `LayoutArray`: all layouts of one rank and dtype share it, and the code compiled for it."""
 
     def __init__(self, dtype: Any, ndim: int, aligned: bool) -> None:
         self.dtype, self.ndim = dtype, ndim
         self.elements = types.Array(dtype, 1, "C", readonly=True, aligned=aligned)
         index = types.UniTuple(types.intp, ndim)
-        #: What `parts_of` gives, each with its name.
+        #: The names and types of what `parts_of` returns.
         self.parts = (
             ("elements", self.elements),
             ("rows", _ROWS),
@@ -45,7 +45,7 @@ class LayoutArrayType(types.Type):
 
 
 def register() -> None:
-    """Make the type known to Numba; importing this module does."""
+    """Do nothing: importing this module has registered the type with Numba."""
 
 
 @extending.typeof_impl.register(LayoutArray)
@@ -71,8 +71,8 @@ extending.make_attribute_wrapper(LayoutArrayType, "shape", "shape")
 
 
 def parts_of(a: LayoutArray) -> tuple[Array, Array, tuple[int, ...], tuple[int, ...], int]:
-    """What compiled functions need: elements, the table of carries, where each axis ends in it, shape and base."""
-    a.region  # noqa: B018 # raises where the file behind it was truncated
+    """What compiled functions need: elements, table of carries, end of each axis's rows in it, shape and base."""
+    a.region  # noqa: B018 # raises if its file was truncated
     base, axes = a.address_map.slopes
     rows, ends = [], []
     for _, slope, carries in axes:
@@ -105,10 +105,10 @@ def _unbox(kind: LayoutArrayType, a: Any, c: Any) -> extending.NativeValue:
 
 @extending.intrinsic
 def _read(context: Any, a: Any, index: Any) -> Any:
-    """The element at an index of as many integers as there are axes.
+    """Read the element at an index of one integer for each axis.
 
-    Written for the compiler by hand: borrowed pointers instead of arrays, whose references would be counted with every
-    element, and one loop over carries per axis.
+    The LLVM code is written by hand: pointers are borrowed, because arrays would count references for every element,
+    and there is one loop over carries per axis.
     """
 
     def generate(target: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -121,7 +121,7 @@ def _read(context: Any, a: Any, index: Any) -> Any:
         given = cgutils.unpack_tuple(builder, arguments[1], a.ndim)
         first = whole(0)
         for value, kind, size, end in zip(given, signature.args[1], sizes, ends, strict=True):
-            i = _counted_from_the_start(target, builder, target.cast(builder, value, kind, types.intp), size)
+            i = _checked_index(target, builder, target.cast(builder, value, kind, types.intp), size)
             with cgutils.for_range_slice(builder, first, end, whole(1)) as (row, _):
                 places = (builder.add(builder.mul(row, whole(5)), whole(k)) for k in range(5))
                 start, step, shift, weight, factor = (builder.load(builder.gep(table, [k])) for k in places)
@@ -138,8 +138,8 @@ def _read(context: Any, a: Any, index: Any) -> Any:
     return a.dtype(a, index), generate
 
 
-def _counted_from_the_start(target: Any, builder: Any, i: Any, size: Any) -> Any:
-    """An index, negative ones counted from the end; compiled functions raise IndexError if it is out of bounds."""
+def _checked_index(target: Any, builder: Any, i: Any, size: Any) -> Any:
+    """An index with negative values counted from the end; compiled functions raise IndexError if out of bounds."""
     from_end = builder.add(i, size)
     counted = builder.select(builder.icmp_signed("<", i, i.type(0)), from_end, i)
     with builder.if_then(builder.icmp_unsigned(">=", counted, size), likely=False):
@@ -158,7 +158,7 @@ def _getitem(a: Any, index: Any) -> Any:
             "give them a.to_numpy() for anything else"
         )
 
-    # Numba wants the annotations of both functions to be the same.
+    # Numba requires the same signature of both functions.
     def by_tuple(a: Any, index: Any) -> Any:
         return _read(a, index)
 

@@ -1,6 +1,6 @@
-"""torch: tensors on the same memory if the layout is plain strides, of converted values otherwise.
+"""torch: tensors that share the memory if the layout is plain strides, else of copied values.
 
-``torch.from_dlpack(a)`` does the former alone; `to_torch` does both, and keeps torch from writing to read-only memory.
+``torch.from_dlpack(a)`` only shares; `to_torch` does both, and keeps torch from writing to read-only memory.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ with advising(__name__, "strided[torch]"):
 
 
 def to_torch(a: LayoutArray, *, copy: bool | None = None) -> torch.Tensor:
-    """A tensor on the CPU, bfloat16 and the float8 types that torch has included.
+    """Convert to a tensor on the CPU, including bfloat16 and the float8 types that torch has.
 
     Parameters
     ----------
     a : LayoutArray
     copy : bool, optional
-        By default the tensor shares the memory if torch can: writeable, plain strides, none of them negative. False
-        requires sharing; True always copies.
+        By default the tensor shares the memory if that is writeable and in plain, non-negative strides. False requires
+        sharing; True always copies.
 
     Raises
     ------
@@ -32,7 +32,7 @@ def to_torch(a: LayoutArray, *, copy: bool | None = None) -> torch.Tensor:
     BufferError
         `copy` is False and torch cannot share the memory.
     UnsupportedError
-        torch has no such type.
+        torch lacks the dtype.
     """
     if not isinstance(a, ArrayBase):
         raise TypeError(f"a LayoutArray is wanted, not {type(a).__name__}; torch.as_tensor takes the others")
@@ -47,7 +47,7 @@ def to_torch(a: LayoutArray, *, copy: bool | None = None) -> torch.Tensor:
 
 
 class _Capsule:
-    """An ndarray as a producer of DLPack capsules that name bfloat16 and float8."""
+    """A DLPack exporter for an ndarray that supports bfloat16 and float8."""
 
     def __init__(self, values: Array, copied: bool) -> None:
         self._values, self._copied = values, copied

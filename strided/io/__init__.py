@@ -1,1 +1,1 @@
-"""How values get into a file and out of it, block by block."""
+"""Reading and writing arrays in files, block by block."""

@@ -33,14 +33,14 @@ _COMPRESSED = re.compile(r"\.(gz|zst)$", re.IGNORECASE)
 
 
 class Container(Mapping[str, FileArray]):
-    """The arrays in an open file by name, read when they are used; leaving it as a context ends that."""
+    """The arrays in an open file by name, read on use. As a context manager, it frees temporary files at the end."""
 
     def __init__(self, file: BinaryIO, path: str, members: Mapping[str, _Member]) -> None:
         self._file, self.path, self._members = file, path, members
         self._stack = contextlib.ExitStack()
 
     def open(self, name: str, shape: Shape | None = None) -> FileArray:
-        """An array. LayoutError if it has another shape than `shape`; UnsupportedError for a type that XLA lacks."""
+        """The array of a name. LayoutError if its shape is not `shape`; UnsupportedError for a type that XLA lacks."""
         member, label = self._members[name], f"{self.path}:{name}"
         found, offset = member.located(shape, label)
         file = self._file
@@ -57,14 +57,14 @@ class Container(Mapping[str, FileArray]):
 
     @lazy
     def _unpacked(self) -> BinaryIO:
-        """A temporary file of what has been unpacked."""
+        """A temporary file for decompressed members."""
         return self._stack.enter_context(scratch_file())
 
     def place(self, name: str, shape: Shape | None = None, *, writable: bool = False) -> tuple[Shape, int]:
-        """The shape of an array, and the bytes in front of it in the file.
+        """The shape of an array, and its offset in the file in bytes.
 
-        LayoutError if it has another shape than `shape`; UnsupportedError if it is compressed, or in the byte order of
-        other machines; for a `writable` one also if the archive has a checksum of it.
+        LayoutError if its shape is not `shape`; UnsupportedError if it is compressed or not in native byte order, or if
+        it is to be `writable` and the archive has a checksum of it.
         """
         member, label = self._members[name], f"{self.path}:{name}"
         if isinstance(member, NpzMember) and (writable or member.packed is not None):
@@ -77,7 +77,7 @@ class Container(Mapping[str, FileArray]):
         return member.located(shape, label)
 
     def shape(self, name: str) -> Shape | str:
-        """The shape of an array, or why it is none of XLA's."""
+        """The shape of an array, or text that says why it cannot be read."""
         try:
             return self._members[name].located(None, "it")[0]
         except (UnsupportedError, LayoutError, DumpError) as error:
@@ -103,21 +103,21 @@ class Container(Mapping[str, FileArray]):
 
 
 def open_container(file: BinaryIO, path: str) -> Container | None:
-    """The arrays in an open file, or None if neither its content nor its name is that of a container.
+    """The arrays in an open file; None if neither its content nor its name is that of a container.
 
-    DumpError for a broken one.
+    DumpError for a broken container.
     """
     read = _reader_of(file, path)
     return None if read is None else Container(file, path, read(file, path))
 
 
 def is_container(file: BinaryIO, path: str) -> bool:
-    """Whether the content or the name of an open file is that of a container, which may be broken."""
+    """Whether an open file is a container, possibly a broken one, by its content or its name."""
     return _reader_of(file, path) is not None
 
 
 def _reader_of(file: BinaryIO, path: str) -> _Reader | None:
-    """What reads the members of an open file."""
+    """The function that reads the members of an open file; None if it is no container."""
     (head, size), ending = head_and_size(file), ending_of(path)
     if head.startswith((ZIP_MAGIC, EMPTY_ZIP_MAGIC)) or ending == ".npz":
         return read_npz
@@ -127,7 +127,7 @@ def _reader_of(file: BinaryIO, path: str) -> _Reader | None:
 
 
 def ending_of(path: str | os.PathLike[str]) -> str:
-    """The ending of a file's or folder's name in lower case, with its dot; empty for none.
+    """The extension of a file's or folder's name in lower case, with its dot; empty if there is none.
 
     >>> ending_of("values.NPY"), ending_of("store.zarr/"), ending_of("x")
     ('.npy', '.zarr', '')
@@ -136,7 +136,7 @@ def ending_of(path: str | os.PathLike[str]) -> str:
 
 
 def name_of(path: str) -> str:
-    """What the array in a file is called: the file's name without its endings.
+    """The name of the only array in a file: the file's name without its extensions.
 
     >>> name_of("dumps/act.bin.gz")
     'act'
@@ -145,9 +145,9 @@ def name_of(path: str) -> str:
 
 
 def split_name(text: str) -> tuple[str, str | None]:
-    """Path and name of ``PATH:NAME``. What is a path as a whole has no name.
+    """Split ``PATH:NAME`` into path and name. If the whole text is an existing path, the name is None.
 
-    FileNotFoundError if nothing is there; another OSError if that cannot be found out.
+    FileNotFoundError if no such path exists; another OSError if that cannot be determined.
     """
     end = len(text)
     while end > 0:
@@ -155,12 +155,12 @@ def split_name(text: str) -> tuple[str, str | None]:
             return text[:end], text[end + 1 :] if end < len(text) else None
         end = text.rfind(":", 0, end)
     with contextlib.suppress(FileNotFoundError, NotADirectoryError, ValueError):
-        os.lstat(text)  # which says it of a folder that may not be searched
+        os.lstat(text)  # raises if a folder may not be searched
     raise FileNotFoundError(errno.ENOENT, "No such file", text)
 
 
 def chosen(names: Collection[str], name: str | None, path: str, *, what: str = "array") -> str:
-    """`name`, or the only one of `names` without it. StridedError if that is none of them."""
+    """`name`, or if it is None, the only one of `names`. StridedError if there is no such name."""
     path = visible(path)
     if name is None:
         if len(names) == 1:

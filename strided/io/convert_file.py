@@ -1,4 +1,4 @@
-"""Arrays to files, in bounded memory, whole or not at all. The name of the file decides its format."""
+"""Write arrays to files, in bounded memory, whole or not at all. The file's extension decides the format."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ from strided.layout.parser import array_shape, layout_of
 from strided.runtime.aliases import Progress
 from strided.runtime.argument_checks import check_progress, path_text, whole
 
-#: Endings of files that hold several arrays by name.
+#: Extensions of files that hold several arrays by name.
 CONTAINERS = (".npz", ".safetensors", ".zarr")
 
-#: Endings of files that hold the raw bytes of one array.
+#: Extensions of files that hold the raw bytes of one array.
 RAW_ENDINGS = ("", ".bin", ".raw", ".dat")
 
-#: Endings of formats that are not written here: raw bytes with such a name would mislead.
+#: Extensions of other formats, under which raw bytes are not written because the name would mislead.
 FOREIGN_ENDINGS = frozenset(
     ".csv .tsv .txt .json .h5 .hdf5 .hdf .nc .nc4 .mat .pt .pth .pkl .pickle .gguf .onnx .pb"
     " .parquet .arrow .feather .png .jpg .jpeg .gif .tif .tiff .bmp .svg .html .pdf .xls .xlsx .fits"
@@ -86,8 +86,8 @@ def save_safetensors(
 ) -> None:
     """Write arrays to a safetensors file by name; ``strided.open("FILE:NAME")`` and the safetensors library read it.
 
-    What the format has no type for, such as int4, and buffers in a layout are stored as ``U8``, their shape's text in
-    the metadata: `strided.open` then gives the array, the library bytes.
+    Types that the format lacks, such as int4, and buffers in a layout are stored as ``U8``, with the text of their
+    shape in the metadata: `strided.open` then returns the array, the safetensors library its bytes.
 
     Parameters
     ----------
@@ -95,7 +95,7 @@ def save_safetensors(
     arrays : mapping of str to LayoutArray, ShardedArray or array-like
         The first two are converted block by block and need not fit into memory.
     layout : str or Layout, optional
-        Layout of buffers to store, padded with zeros. By default the values are stored row-major.
+        Store buffers in this layout, with zeros as padding. By default the values are stored row-major.
     progress : callable, optional
         Called after each block with the number of elements that it held.
 
@@ -104,7 +104,7 @@ def save_safetensors(
     OSError
         The file cannot be written; an earlier file stays as it was.
     UnsupportedError
-        A dtype that XLA lacks; a name that is no text.
+        A dtype that XLA lacks; a name that is not valid text.
     LayoutError, NotationError
         The layout is invalid, or does not fit.
 
@@ -143,21 +143,20 @@ def convert_file(
     Parameters
     ----------
     source : path
-        Raw bytes or a ``.npy`` file, compressed by gzip or Zstandard or not; the content tells. With an offset, or
-        exactly the shape's size, a file is raw bytes whatever it begins with. Compressed data are expanded into a
-        temporary file, as far as needed. Without a shape, also a ``.npz`` or ``.safetensors`` file of one array, or
-        ``FILE:NAME``, one of several.
+        Raw bytes or a ``.npy`` file, which may be compressed by gzip or Zstandard; the content decides. With an
+        offset, or if its size is exactly the shape's, a file is taken for raw bytes whatever it begins with. Compressed
+        data are written decompressed to a temporary file, as far as needed. Without a shape, also a ``.npz`` or
+        ``.safetensors`` file of one array, or ``FILE:NAME`` for one of several.
     shape : str, Shape or None
-        None for files that have their own.
+        None for files that state their shape.
     target : path
-        Its ending says the format: ``.npy``, ``.npz``, ``.safetensors``, ``.zarr`` (a folder, of zarr's version 3); raw
-        bytes for ``.bin``, ``.raw``, ``.dat`` and none; for any other raw bytes with a layout, ``.npy`` without. An
-        array in a container is called as in its source, or as the source file without its ending.
+        Its extension decides the format: ``.npy``, ``.npz``, ``.safetensors``, ``.zarr`` (a folder, version 3); raw
+        bytes for ``.bin``, ``.raw``, ``.dat`` and none; for any other, raw bytes with a layout, ``.npy`` without. In a
+        container, an array keeps its name from the source, or gets the source file's name without its extension.
     offset, bitorder
         As for `strided.open`.
     layout : str or Layout, optional
-        Layout of the raw bytes to write, or of each chunk of a ``.zarr``, with zeros as padding. By default values are
-        written row-major.
+        Layout of the raw bytes to write, or of each chunk of a ``.zarr``, with zeros as padding. Default: row-major.
     overwrite : bool, optional
         Whether to replace an existing file, as `numpy.save` does.
     progress : callable, optional
@@ -166,22 +165,22 @@ def convert_file(
     Raises
     ------
     OSError
-        The target cannot be written, is the source, or holds it; an earlier file stays. FileExistsError without
-        `overwrite`.
+        The target cannot be written, is the source, or contains it; an earlier file stays. FileExistsError if it exists
+        and `overwrite` is false.
     UnsupportedError
-        The target's name is that of another format; raw bytes without a shape; a tuple.
+        The target has the extension of another format; raw bytes without a shape; a tuple shape.
     NotationError
-        The text is no shape or no layout.
+        The text is not a valid shape or layout.
     BufferSizeError
-        The source does not have its shape's size, or was truncated meanwhile.
+        The source does not have the shape's size, or was truncated meanwhile.
     DumpError
-        Broken compressed data, a damaged header.
+        Broken compressed data; a damaged header.
     StridedError
-        A source of several arrays, or without one of that name.
+        A source of several arrays without a name, or with an unknown one.
     LayoutError
-        A ``.npy`` file of another shape; a layout that does not fit.
+        A ``.npy`` file of another shape; a layout that does not fit the array.
     ValueError
-        Another `bitorder`.
+        An unknown `bitorder`.
 
     Examples
     --------
@@ -212,7 +211,7 @@ def convert_file(
 def check_target(
     sources: list[os.stat_result], target: str | os.PathLike[str], layout: object, *, overwrite: bool
 ) -> None:
-    """Raise OSError or UnsupportedError if sources must not be converted to a target."""
+    """Raise OSError or UnsupportedError if these sources must not be converted to this target."""
     refuse_name(target, layout)
     refuse_within(target, sources)
     if ending_of(target) == ".zarr":
@@ -225,7 +224,7 @@ def check_target(
 
 
 def refuse_name(target: str | os.PathLike[str], layout: object) -> None:
-    """Raise UnsupportedError if the ending of a file's name is another format's.
+    """Raise UnsupportedError if the extension of a file's name is that of another format.
 
     >>> refuse_name("out.csv", None)
     Traceback (most recent call last):
@@ -238,12 +237,12 @@ def refuse_name(target: str | os.PathLike[str], layout: object) -> None:
         )
     if ending in (".npy", ".npz") and layout is not None:
         raise UnsupportedError(
-            f"{name}: {ending} files are row-major: leave the layout out, or name raw bytes otherwise"
+            f"{name}: {ending} files are row-major: leave the layout out, or use another ending for raw bytes"
         )
 
 
 def layout_in(target: str | os.PathLike[str], layout: str | Layout | None, rank: int) -> str | Layout | None:
-    """The layout in which a file holds an array, by its name; None for the values in a format of its own.
+    """The layout in which a file of this name holds an array; None for formats that hold row-major values.
 
     >>> str(layout_in("x.bin", None, 2)), layout_in("x.npy", None, 2)
     ('{1,0}', None)
@@ -261,10 +260,10 @@ def write_arrays(
     grouped: bool = False,
     progress: Progress | None = None,
 ) -> int:
-    """Write arrays to a file, in the format that its name and the layout say; returns its size in bytes.
+    """Write arrays to a file, in the format given by its name and the layout; return its size in bytes.
 
-    Only containers take several arrays. `element_type` casts values, as ``astype`` does. A ``.zarr`` folder of one
-    array is that array, or if it is `grouped` a group that holds it by name.
+    Only containers take several arrays. Values are cast to `element_type`, as by ``astype``. A single array becomes the
+    root of a ``.zarr`` folder, or with `grouped` a named member of its root group.
     """
     layout = layout_in(target, layout, len(next(iter(arrays.values())).shape))
     shapes = result_shapes(arrays, layout, element_type)
@@ -289,7 +288,7 @@ def write_arrays(
 
 
 def result_shape(array: Any, layout: str | Layout | None, element_type: str | None = None) -> Shape:
-    """The shape of an array in another layout and type; None is row-major, and the array's own type."""
+    """The shape of an array in another layout (None: row-major) and element type (None: the array's own)."""
     known = None if getattr(array, "is_view", False) else getattr(array, "xla_shape", None)
     if known is None or known.dimensions != array.shape or known.dtype != array.dtype:
         known = Shape(element_type_of_dtype(array.dtype).name, array.shape)
@@ -300,7 +299,7 @@ def result_shape(array: Any, layout: str | Layout | None, element_type: str | No
 def result_shapes(
     arrays: Mapping[str, Any], layout: str | Layout | None, element_type: str | None = None
 ) -> dict[str, Shape]:
-    """As `result_shape`, of several arrays; a LayoutError names the one that the layout does not fit."""
+    """`result_shape` for several arrays; a LayoutError names the one that the layout does not fit."""
     found = {}
     for name, array in arrays.items():
         try:
@@ -313,7 +312,7 @@ def result_shapes(
 
 
 def _as_array(array: Any) -> Any:
-    """The array itself if it can be read block by block, else as an ndarray."""
+    """The array itself if it can be read block by block, else an ndarray."""
     found = array if isinstance(array, (LayoutArray, GridArray)) else np.asanyarray(array)
     if isinstance(found, np.ma.MaskedArray):
         raise UnsupportedError("files hold no masks, and this one would be lost: give array.filled(value)")
@@ -331,7 +330,7 @@ def _write_npz(
     with zipfile.ZipFile(file, "w") as archive:
         for name, array in arrays.items():
             check_is_text(name, ".npz")
-            if "\0" in name:  # zipfile would cut it there
+            if "\0" in name:  # where zipfile would cut the name
                 raise UnsupportedError(f"no array in a .npz file can be called {name!r}")
             # Without a time stamp, the same arrays give the same bytes.
             with archive.open(zipfile.ZipInfo(f"{name}.npy"), "w", force_zip64=True) as member:

@@ -1,4 +1,4 @@
-"""Arrays whose bytes are fetched when they are asked for, from a file or another machine."""
+"""Arrays whose bytes are fetched on use, from a file or another machine."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from strided.transfer import copy as transfer
 
 
 class FetchedArray:
-    """The reading half of an array that is nowhere in memory; a subclass says how ranges of its bytes are fetched.
+    """Base class of read-only arrays that are not in memory; a subclass fetches ranges of bytes.
 
-    Layout and XLA's shape are those of the whole array. `blank` is the same view of an array of zeros that takes no
-    memory, for its addresses.
+    `layout` and `xla_shape` are those of the whole array. `blank` is the same view of an array of zeros that takes no
+    memory; it provides the addresses.
     """
 
-    #: Up to so many bytes between two runs are fetched along with them.
+    #: Gaps between two runs of at most this size are fetched with them.
     _gap_bytes: ClassVar[int]
 
     xla_shape: Shape
@@ -37,11 +37,11 @@ class FetchedArray:
         self.shape, self.size, self.dtype = blank.shape, blank.size, blank.dtype
 
     def _fetched(self, view: LayoutArray, ranges: Table) -> LayoutArray:
-        """A view of the blank array with some ranges of its bytes fetched."""
+        """A view like `view`, of memory into which these ranges of bytes were fetched."""
         raise NotImplementedError
 
     def _view(self, map_: AddressMap) -> Any:
-        """What a basic key gives, whose elements have these addresses: here their values."""
+        """The result of basic indexing, whose elements have the addresses of `map_`: here their values."""
         return self._values_of(self.blank._with_map(map_))
 
     @property
@@ -70,7 +70,7 @@ class FetchedArray:
         return map_ranges(view.address_map, view.region.storage, self._gap_bytes)
 
     def _values_of(self, view: LayoutArray) -> npt.NDArray[Any]:
-        """All values of a view as a new ndarray, in parts that memory has room for."""
+        """All values of a view as a new ndarray, fetched in parts of bounded size."""
         out = np.empty(view.shape, view.dtype)
         for box in affordable([tuple(slice(0, n) for n in view.shape)], [view]):
             key: Any = (*box, ...)
@@ -79,9 +79,15 @@ class FetchedArray:
         return out
 
     def _values_at(self, key: Any, selected: Outer | int) -> Any:
-        """The values of a key that selects one element, at an offset, or elements by arrays of indices."""
+        """The values of a key that selects one element (an offset), or elements by index arrays."""
         if isinstance(selected, int):
             offsets: Table = np.array([selected])
         else:
             offsets = transfer.offsets_at(self.blank.address_map, selected.arrays, selected.shape)
-        return self._fetched(self.blank, element_ranges(offsets, self.blank.region.storage, self._gap_bytes))[key]
+        found = self._fetched(self.blank, element_ranges(offsets, self.blank.region.storage, self._gap_bytes))
+        if isinstance(selected, int):
+            return found[key]
+        # Not `found[key]`: some ways to take many elements read others, too, which were not fetched.
+        out = np.empty(selected.shape, found.dtype)
+        transfer.gather_at(found.region, selected.arrays, out)
+        return out

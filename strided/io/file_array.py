@@ -1,4 +1,4 @@
-"""Arrays in files that are read in part, never mapped: raw bytes, ``.npy`` files, compressed files, pipes."""
+"""Arrays in files that are read in parts, not mapped: raw bytes, ``.npy`` files, compressed files, pipes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from strided.runtime.aliases import Table
 
 
 class FileArray(FetchedArray):
-    """An array in a file that reads what is indexed: basic keys give another such array, others values."""
+    """An array in a file, read on use: basic indexing returns another FileArray, advanced indexing values."""
 
     _gap_bytes = GAP_BYTES
 
@@ -42,15 +42,14 @@ class FileArray(FetchedArray):
         return fetch(view, ranges, self._pages, self._section)
 
     def read(self) -> LayoutArray:
-        """The array in memory; valid until the file is read again."""
+        """The array in memory; valid until the pages are used again."""
         return self._fetched(self.blank, self._ranges_of(self.blank))
 
     def mapped(self) -> LayoutArray:
-        """The whole array, padding included: mapped; in memory that of a pipe or a compressed file, or byte-swapped."""
+        """The whole array with its padding: mapped, or in memory if it was compressed, piped or byte-swapped."""
         file, shape, bitorder = self._section.file, self.xla_shape, self.blank.bitorder
         name, start = getattr(file, "name", None), self._section.start - prefix_bytes(shape)
-        # A pipe has another name. A temporary file, which can be written, has a number; on Windows a name that is of no
-        # use to anybody else.
+        # A temporary file is open for writing, so it is no BufferedReader. Its name cannot be opened.
         is_temporary = not isinstance(file, io.BufferedReader)
         if isinstance(name, str) and os.path.isfile(name) and not (is_temporary or self._pages.is_swapped):
             return map_array(name, shape, offset=start, bitorder=bitorder, allow_excess=True)
@@ -60,7 +59,7 @@ class FileArray(FetchedArray):
         return LayoutArray(content, shape, bitorder=bitorder)
 
     def __str__(self) -> str:
-        return formatting.text(self)  # type: ignore[arg-type]  # it uses nothing else of an array
+        return formatting.text(self)  # type: ignore[arg-type]  # it needs only what FileArray has
 
 
 @contextlib.contextmanager
@@ -72,11 +71,12 @@ def open_file(
     *,
     otherwise: str | AnyShape | None = None,
 ) -> Iterator[FileArray]:
-    """The array in an open file or pipe: raw bytes or a ``.npy`` file, compressed or not; `name` is for errors.
+    """Open the array in a file or pipe: raw bytes or a ``.npy`` file, compressed or not; `name` is for errors.
 
-    `shape` is as for `strided.open`; a ``.npy`` file has its own, and what has none gets `otherwise`. With `shape` and
-    an offset, or exactly its size, a file is raw bytes whatever it begins with. BufferSizeError, LayoutError and
-    UnsupportedError if the file does not hold such an array; DumpError for broken compressed data, or a damaged header.
+    `shape` is as for `strided.open`; `otherwise` is used if neither it nor a ``.npy`` header gives one. With `shape`
+    and an offset, or if its size is exactly the shape's, a file is taken for raw bytes whatever it begins with.
+    BufferSizeError, LayoutError and UnsupportedError if the file does not hold such an array; DumpError for broken
+    compressed data or a damaged header.
     """
     given, assumed = (None if each is None else array_shape(each) for each in (shape, otherwise))
     with contextlib.ExitStack() as stack:
@@ -88,7 +88,7 @@ def open_file(
         has_own = raw.offset == 0 or (given is None and assumed is not None)
         if has_own and head.startswith(NPY_MAGIC) and not _is_exactly(file, given, raw):
             header = read_npy_header(file, name)
-            given = _shape_behind(header, given, assumed, name)
+            given = _npy_shape(header, given, assumed, name)
             raw, is_swapped = replace(raw, offset=header.offset), not header.dtype.isnative
         given = assumed if given is None else given
         if given is None:
@@ -96,8 +96,8 @@ def open_file(
         yield array_at(file, name, given, raw, head=head, is_swapped=is_swapped)
 
 
-def _shape_behind(header: NpyHeader, given: Shape | None, assumed: Shape | None, name: str) -> Shape:
-    """The shape of the values behind a header; a type that it does not name is the assumed one, if the size fits."""
+def _npy_shape(header: NpyHeader, given: Shape | None, assumed: Shape | None, name: str) -> Shape:
+    """The shape of a ``.npy`` file's values; a type that its header does not name is `assumed`'s, if the size fits."""
     if given is None and assumed is not None and header.type_name is None:
         if assumed.dtype.itemsize == header.dtype.itemsize:
             given = Shape(assumed.element_type, header.dimensions)
@@ -107,9 +107,9 @@ def _shape_behind(header: NpyHeader, given: Shape | None, assumed: Shape | None,
 def array_at(
     file: BinaryIO, name: str, shape: Shape, raw: RawFormat, *, head: bytes = b"", is_swapped: bool = False
 ) -> FileArray:
-    """The array in a file that begins with `head`. BufferSizeError if it does not fit.
+    """The array in a file that begins with `head`. BufferSizeError if the size does not fit.
 
-    Elements of one that `is_swapped` lie there in the byte order of other machines.
+    With `is_swapped`, the elements in the file are not in native byte order.
     """
     start, _ = raw.bounds(file.seek(0, os.SEEK_END), shape, head, name)
     pages = Pages(shape.buffer_byte_size, shape.dtype if is_swapped else None)
@@ -117,7 +117,7 @@ def array_at(
 
 
 def _is_exactly(file: BinaryIO, shape: Shape | None, raw: RawFormat) -> bool:
-    """Whether a file is as long as the buffer of a shape, and that is all it is to hold."""
+    """Whether a file has exactly the size of the shape's buffer, and no offset is given."""
     if shape is None or raw.offset or not is_seekable(file):
         return False
     return head_and_size(file)[1] == shape.buffer_byte_size

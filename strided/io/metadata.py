@@ -1,4 +1,4 @@
-"""What the formats of several arrays ask of their metadata: sizes in JSON, and names that are text."""
+"""Checks of metadata in files of named arrays: sizes in JSON, and names that are text."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from strided.errors import UnsupportedError
 
 
 def are_sizes(found: Any, least: int = 0) -> bool:
-    """Whether a value of JSON is a list of integers, each of which is `least` or more.
+    """Whether a JSON value is a list of integers of at least `least`.
 
     >>> are_sizes([3, 0]), are_sizes([3, 0], 1), are_sizes([3.0]), are_sizes("30")
     (True, False, False, False)
@@ -17,13 +17,10 @@ def are_sizes(found: Any, least: int = 0) -> bool:
 
 
 def check_is_text(name: object, kind: str) -> None:
-    """UnsupportedError if a name is no text, or, as that of a file may, has bytes that are none.
-
-    `kind` is what it goes into.
-    """
+    """UnsupportedError if a name is no string, or has surrogates, as file names may; `kind` is the target's format."""
     try:
         if not isinstance(name, str):
             raise TypeError
         name.encode()
     except (TypeError, UnicodeEncodeError):
-        raise UnsupportedError(f"{name!r} is no text, and names in a {kind} file are") from None
+        raise UnsupportedError(f"{name!r} is no text, as names in a {kind} file must be") from None

@@ -1,11 +1,11 @@
 """``.npy`` files that keep their element type.
 
-NumPy has no name for bfloat16, float8 or int4: ``np.save`` writes them as untyped bytes, ``|V2`` or ``|V1``. Files
-written here name the type in a comment, in the padding of the header::
+NumPy's format has no name for bfloat16, float8 or int4: ``np.save`` writes them as untyped bytes, ``|V2`` or ``|V1``.
+Files written here name the type in a comment in the header's padding::
 
     {'descr': '|V2', 'fortran_order': False, 'shape': (17, 300), } # bf16
 
-`load_npy` reads the comment. ``np.load`` returns untyped bytes, to which ``.view(dtype)`` gives their type.
+`load_npy` reads the comment. ``np.load`` returns untyped bytes, which ``.view(dtype)`` turns into the type.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ from strided.layout.layout import descending
 from strided.runtime.argument_checks import path_text
 
 _ARCHIVE = b"PK"
-#: Values begin at a multiple of this, as NumPy's format asks, so that maps of them are aligned.
+#: Values begin at a multiple of this, as NumPy's format requires for aligned mapping.
 _ALIGNMENT = 64
 #: The longest header that is read, in bytes; NumPy's own limit.
 _LONGEST_HEADER = 10_000
 _LONG = re.compile(r"(?<=\d)L(?=[,)])")
-#: What Python may warn of in a literal: escapes that are none, and numbers that run into words.
+#: What Python may warn about in a literal: invalid escapes, and numbers directly followed by letters.
 _WARNED_OF = re.compile(r"\\|\d[a-z]", re.IGNORECASE)
-#: What NumPy writes for float8_e5m2, and cannot read: of the small types, only this one calls itself a kind of float.
+#: NumPy's descriptions of float8_e5m2, which NumPy writes but cannot read: the only small type of kind "f".
 _FLOATS_OF_ONE_BYTE = ("<f1", ">f1", "|f1")
 _COMMENT = re.compile(rb"#\s*(\w+)\s*$")
-#: A type of each size in bytes, as an example: of those that NumPy has no name for, if there are any.
+#: An example type for each size in bytes: one that NumPy has no name for, if there is any.
 _EXAMPLES = {1: "f8e4m3fn", 2: "bf16", 4: "f32", 8: "f64", 16: "c128"}
 
 
@@ -59,7 +59,7 @@ def npy_header(element_type: ElementType, dimensions: Sequence[int]) -> bytes:
     text = f"{{'descr': {description!r}, 'fortran_order': False, 'shape': {tuple(dimensions)!r}, }}"
     if not is_builtin(element_type.dtype):
         text += f" # {element_type.name}"
-    # Version 1.0 counts the header's length in two bytes: enough for any array of at most 64 dimensions.
+    # Version 1.0 has two bytes for the header's length: enough for any array of at most 64 dimensions.
     unpadded = len(NPY_MAGIC) + 4 + len(text) + 1
     text += " " * (-unpadded % _ALIGNMENT) + "\n"
     return NPY_MAGIC + bytes((1, 0)) + len(text).to_bytes(2, "little") + text.encode("ascii")
@@ -74,15 +74,15 @@ def load_npy(
     ----------
     path : path
     element_type : str, optional
-        XLA's name of the type (``"bf16"``), for files that lack it, such as those of ``np.save``: untyped bytes, or
-        integers of their bits.
+        XLA's name of the type (``"bf16"``), for files that do not name it, such as those of ``np.save``, and hold
+        untyped bytes, or the bits as integers.
     mmap_mode : optional
         As in `numpy.load`: the array is mapped, not read.
 
     Raises
     ------
     ValueError
-        Not a ``.npy`` file, a damaged one, or elements of another size or type than `element_type`.
+        The file is no ``.npy`` file or damaged, or its elements have another size or type than `element_type`.
     UnsupportedError
         XLA has no `element_type`.
     OSError
@@ -108,18 +108,18 @@ def load_npy(
         array = _values(path, header, mmap_mode)
     except (OSError, MemoryError):
         raise
-    except Exception as error:  # NumPy makes an array of whatever the header says
-        raise ValueError(f"{shown} is no .npy file, or a damaged one: {visible(str(error), 200)}") from error
+    except Exception as error:  # NumPy trusts the header, and may fail in any way
+        raise ValueError(f"{shown} is no .npy file, or is damaged: {visible(str(error), 200)}") from error
     stored = header.type_name if array.dtype.kind == "V" else None
     name = stored if element_type is None else element_type
     if name is None:
         return array
     dtype = element_type_named(name).dtype
     if dtype is None or dtype.itemsize != array.dtype.itemsize:
-        raise ValueError(f"{shown} holds {array.dtype.itemsize}-byte elements, which are no {name}")
+        raise ValueError(f"{shown} holds {array.dtype.itemsize}-byte elements, which cannot be {name}")
     if array.dtype.newbyteorder("=") == dtype:
         return array
-    # Values of types that NumPy lacks are kept as untyped bytes, or as integers of their bits.
+    # Types that NumPy lacks are stored as untyped bytes, or as integers of the same bits.
     is_bits = array.dtype.kind in "iu" and array.dtype.isnative and not is_builtin(dtype)
     if not is_bits and array.dtype.kind != "V":
         raise ValueError(f"{shown} holds {array.dtype}, not {name}: leave element_type out, and convert with astype")
@@ -129,7 +129,7 @@ def load_npy(
 def _values(
     path: str | os.PathLike[str], header: NpyHeader, mmap_mode: Literal["r", "r+", "c"] | None
 ) -> npt.NDArray[Any]:
-    """The values behind a header, as `numpy.load` gives them, which would read the header again."""
+    """The values after a header, as `numpy.load` would return them, without reading the header again."""
     dimensions, order = header.dimensions, header.order
     if mmap_mode is not None:
         with naming_in_read_errors(path):
@@ -140,7 +140,7 @@ def _values(
 
 
 def _checked_header(path: str | os.PathLike[str]) -> NpyHeader:
-    """The header, checked against the file's size, because NumPy allocates before it reads."""
+    """The header, checked against the file's size before NumPy allocates memory."""
     with open_regular(path) as file:
         header = read_npy_header(file, os.fspath(path))
         refuse_short(header, os.fstat(file.fileno()).st_size, os.fspath(path))
@@ -148,7 +148,7 @@ def _checked_header(path: str | os.PathLike[str]) -> NpyHeader:
 
 
 def refuse_short(header: NpyHeader, size: int, path: str | bytes) -> None:
-    """Raise DumpError if a file of `size` bytes, that of the header included, ends before the values do."""
+    """Raise DumpError if a file of `size` bytes, header included, is too short for its values."""
     have = size - header.offset
     if math.prod(header.dimensions) * header.dtype.itemsize > have:
         message = f"a damaged .npy file: an array of shape {header.dimensions} in {have} bytes"
@@ -156,10 +156,10 @@ def refuse_short(header: NpyHeader, size: int, path: str | bytes) -> None:
 
 
 class NpyHeader(NamedTuple):
-    """The header of a ``.npy`` file; the values begin `offset` bytes into the file.
+    """The header of a ``.npy`` file; the values begin at byte `offset` of the file.
 
-    `dtype` is as NumPy reads it, untyped bytes (``|V2``) for a type that it does not know; or float8_e5m2. `type_name`
-    is XLA's name of the type, if it has one and the file names it.
+    `dtype` is as NumPy reads it: untyped bytes (``|V2``) for a type it does not know, except float8_e5m2. `type_name`
+    is XLA's name of the type; None if XLA has none or the file does not name it.
     """
 
     dtype: np.dtype[Any]
@@ -170,12 +170,12 @@ class NpyHeader(NamedTuple):
 
     @property
     def order(self) -> Literal["C", "F"]:
-        """The order of the dimensions, in NumPy's words."""
+        """The order of the values, as NumPy's `order` argument."""
         return "F" if self.fortran_order else "C"
 
     @property
     def layout(self) -> Layout:
-        """The order of the dimensions."""
+        """The order of the values, as a layout."""
         rank = len(self.dimensions)
         return Layout(tuple(range(rank)) if self.fortran_order else descending(rank))
 
@@ -190,13 +190,13 @@ def read_npy_header(file: BinaryIO, path: str | None = None) -> NpyHeader:
     """
     start = file.read(len(NPY_MAGIC) + 4)
     if start.startswith(_ARCHIVE):
-        raise DumpError("no .npy file but an archive: strided.open('FILE:NAME') opens an array in it", path=path)
+        raise DumpError("not a .npy file but an archive: strided.open('FILE:NAME') opens an array in it", path=path)
     if len(start) < len(NPY_MAGIC) + 4 or not start.startswith(NPY_MAGIC) or start[6] not in (1, 2, 3):
-        raise DumpError("no .npy file: its first bytes are no header of version 1, 2 or 3", path=path)
+        raise DumpError("not a .npy file: it does not begin with a header of version 1, 2 or 3", path=path)
     length = start[8:] if start[6] == 1 else start[8:] + file.read(2)
     size = int.from_bytes(length, "little")
     if size > _LONGEST_HEADER:
-        raise DumpError(f"a .npy header of {size} bytes; the longest that is read has {_LONGEST_HEADER}", path=path)
+        raise DumpError(f"a .npy header of {size} bytes; at most {_LONGEST_HEADER} are read", path=path)
     text = file.read(size)
     if len(text) < size:
         raise DumpError(f"a .npy header of {size} bytes, of which the file has {len(text)}", path=path)
@@ -205,10 +205,10 @@ def read_npy_header(file: BinaryIO, path: str | None = None) -> NpyHeader:
         dtype = _dtype_of(found["descr"])
         dimensions, fortran = found["shape"], found["fortran_order"]
         if not (type(dimensions) is tuple and all(type(n) is int and 0 <= n < 1 << 63 for n in dimensions)):
-            raise ValueError("its shape is none")
+            raise ValueError("its shape is invalid")
         if type(fortran) is not bool or len(found) != 3:
-            raise ValueError("it names other things than type, shape and order")
-    except Exception as error:  # a header is a literal of Python, and reading one fails in many ways
+            raise ValueError("it must have exactly the keys descr, fortran_order and shape")
+    except Exception as error:  # evaluating a Python literal fails in many ways
         raise DumpError(f"a damaged .npy header: {visible(str(error), 200)}", path=path) from error
     return NpyHeader(dtype, _type_name(dtype, text), dimensions, fortran, len(start + length[2:]) + size)
 
@@ -223,11 +223,11 @@ def _dtype_of(description: Any) -> np.dtype[Any]:
 
 
 def _literal(text: str, *, is_old: bool) -> Any:
-    """The value of a header's text. ValueError for another one; Python's own words name its syntax tree.
+    """Evaluate a header's text. ValueError if it is no literal, in plainer words than Python's.
 
-    Python 2 wrote long integers as ``3L``, in files that may be so old.
+    With `is_old`, long integers may be written as ``3L``, as Python 2 did.
     """
-    # Filters are those of all threads, so they are left alone for what NumPy writes.
+    # Warning filters are shared by all threads, so they change only for unusual texts.
     quietly = warnings.catch_warnings(action="ignore") if _WARNED_OF.search(text) else contextlib.nullcontext()
     try:
         with quietly:
@@ -241,7 +241,7 @@ def _literal(text: str, *, is_old: bool) -> Any:
 
 
 def _type_name(dtype: np.dtype[Any], header: bytes) -> str | None:
-    """XLA's name of a header's type; None if XLA or the file has none."""
+    """XLA's name of a header's type; None if XLA has none or the file does not name it."""
     if dtype.kind != "V":
         found = known_element_type(dtype)
         return None if found is None else found.name
@@ -251,7 +251,7 @@ def _type_name(dtype: np.dtype[Any], header: bytes) -> str | None:
 
 
 def mappable_shape_of_npy(header: NpyHeader, given: Shape | None, path: str) -> Shape:
-    """`shape_of_npy`, of values that can be used as they lie in the file: UnsupportedError in the other byte order."""
+    """`shape_of_npy` for values to be mapped: UnsupportedError if they are not in native byte order."""
     shape = shape_of_npy(header, given, path)
     if not header.dtype.isnative:
         raise UnsupportedError(
@@ -262,11 +262,11 @@ def mappable_shape_of_npy(header: NpyHeader, given: Shape | None, path: str) -> 
 
 
 def shape_of_npy(header: NpyHeader, given: Shape | None, path: str) -> Shape:
-    """The shape of the values behind a header, checked against `given`; their bytes may be in either order.
+    """The shape of the values after a header, checked against `given`; they may be in either byte order.
 
-    `given` is needed if the header does not name the type (bfloat16 and the like from ``np.save``); its layout must be
-    the file's, or row-major, the default. LayoutError if the header has another shape; UnsupportedError for a type that
-    XLA does not have, or that the file does not name.
+    `given` is needed if the header does not name the type (such as bfloat16 from ``np.save``); its layout must be the
+    file's, or the default, row-major. LayoutError if the header has another shape; UnsupportedError for a type that XLA
+    lacks, or that the file does not name.
     """
     name, size = header.type_name, header.dtype.itemsize
     example = f"give its shape, as in {_EXAMPLES.get(size)}{list(header.dimensions)}"

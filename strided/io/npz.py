@@ -16,15 +16,15 @@ from strided.io.npy import NpyHeader, read_npy_header, refuse_short, shape_of_np
 from strided.layout import Shape
 
 ENDING = ".npy"
-#: Bytes of a local header in an archive; the lengths of the name and of other fields are its last four.
+#: Bytes of a local file header in an archive; the last four are the lengths of the name and of the extra field.
 _LOCAL_HEADER_BYTES = 30
 
 
 @dataclass(frozen=True)
 class NpzMember:
-    """A ``.npy`` file in an archive: its header, its bytes expanded, and those in front of it.
+    """A ``.npy`` file in an archive: its header, its decompressed size, and its offset in the archive, in bytes.
 
-    If it is compressed, `packed` is its name in the archive.
+    `packed` is its name in the archive if it is compressed, else None.
     """
 
     header: NpyHeader
@@ -40,17 +40,17 @@ class NpzMember:
 
 @dataclass(frozen=True)
 class BrokenMember:
-    """A ``.npy`` file in an archive, of whose header `error` says why it cannot be read; the others can be."""
+    """A ``.npy`` file in an archive whose header cannot be read because of `error`; other members can be."""
 
     error: DumpError
 
     def located(self, given: Shape | None, name: str) -> NoReturn:
         """Raise the error."""
-        raise self.error.with_traceback(None)  # else it would keep the frames of all who asked before
+        raise self.error.with_traceback(None)  # else it would keep the frames of earlier callers alive
 
 
 def read_npz(file: BinaryIO, path: str | None = None) -> dict[str, NpzMember | BrokenMember]:
-    """The arrays of an archive by name; a file ``.npy`` has that name. DumpError for a broken archive.
+    """The arrays of an archive by name (``.npy`` for a member called just that). DumpError for a broken archive.
 
     >>> import io, numpy as np
     >>> file = io.BytesIO()
@@ -78,7 +78,7 @@ def read_npz(file: BinaryIO, path: str | None = None) -> dict[str, NpzMember | B
 
 
 def _data_offset(file: BinaryIO, info: zipfile.ZipInfo) -> int:
-    """The bytes of an archive in front of a member's data, which its local header alone tells."""
+    """The offset of a member's data in an archive, which only its local header gives."""
     file.seek(info.header_offset + _LOCAL_HEADER_BYTES - 4)
     lengths = file.read(4)
     extra = int.from_bytes(lengths[:2], "little") + int.from_bytes(lengths[2:], "little")
@@ -86,7 +86,7 @@ def _data_offset(file: BinaryIO, info: zipfile.ZipInfo) -> int:
 
 
 def unpacked(archive: zipfile.ZipFile, packed: str, path: str | None = None) -> Iterator[bytes]:
-    """The bytes of a compressed ``.npy`` file in an archive, in pieces. DumpError for broken data."""
+    """Decompress a ``.npy`` file in an archive, in pieces. DumpError for broken data."""
     with _damage(path), archive.open(packed) as member:
         while piece := member.read(streams.PIECE_BYTES):
             yield piece
@@ -98,7 +98,7 @@ def _damage(path: str | None) -> Iterator[None]:
         yield
     except (MemoryError, DumpError, GeneratorExit):
         raise
-    except Exception as error:  # zipfile fails in many ways: it even seeks to negative places
+    except Exception as error:  # zipfile fails in many ways: it even seeks to negative offsets
         if isinstance(error, OSError) and error.errno != errno.EINVAL:
             raise
         streams.raise_if_out_of_memory(error)

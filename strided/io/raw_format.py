@@ -1,4 +1,4 @@
-"""How an array lies in raw bytes, apart from its shape; and the errors for bytes without one."""
+"""How an array lies in raw bytes, apart from its shape; and errors for bytes without a shape."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ class RawFormat:
     Attributes
     ----------
     offset : int
-        Bytes in front of the array.
+        Bytes before the array.
     bitorder : {"little", "big"}
-        Which element of a byte comes first, if elements are packed: that in the low bits, or in the high ones.
+        Whether the first of the elements packed into a byte is in its low bits or its high bits.
     allow_excess : bool
         Whether any number of bytes may follow the array.
     """
@@ -30,15 +30,15 @@ class RawFormat:
 
     @property
     def has_end(self) -> bool:
-        """Whether the file ends with the array, but for what an allocator rounds up; with an offset it may go on."""
+        """Whether the file must end with the array, up to what an allocator rounds up."""
         return not (self.offset or self.allow_excess)
 
     def bounds(self, size: int, shape: Shape, head: bytes, name: str) -> tuple[int, int]:
-        """Start and stop of the array's bytes in a file of `size` bytes that begins with `head`; errors of `extent`."""
+        """Start and stop of the array's bytes in a file of `size` bytes that begins with `head`; raises as `extent`."""
         return extent(size, shape, self.offset, self.allow_excess, head, name)
 
 
-#: A file that begins and ends with the array.
+#: The format of a file that holds nothing but the array.
 PLAIN = RawFormat()
 
 
@@ -47,16 +47,16 @@ class NoShapeError(UnsupportedError):
 
 
 class OtherFormatError(UnsupportedError):
-    """Bytes without a shape that begin as those of a format that is not read here; also no bytes at all."""
+    """Bytes without a shape that begin like another format's, or are empty."""
 
 
 def no_shape(name: str, head: bytes, size: int) -> NoShapeError | OtherFormatError:
-    """The error for bytes without a shape, `size` of them, that begin with `head`."""
+    """The error for `size` bytes without a shape that begin with `head`."""
     if not size:
         return OtherFormatError(f"{name} is empty")
     if (known := format_of(head, size)) is not None:
         return OtherFormatError(f"{name} is {known.name}: {known.advice}")
     return NoShapeError(
-        f"raw bytes do not say what they are: give the shape of {name}, as in 'bf16[17,300]{{1,0:T(8,128)(2,1)}}'; "
+        f"raw bytes have no header: give the shape of {name}, as in 'bf16[17,300]{{1,0:T(8,128)(2,1)}}'; "
         "'strided identify' looks for it"
     )

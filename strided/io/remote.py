@@ -1,4 +1,4 @@
-"""Arrays in files on other machines, read by ranges of bytes: HTTP, object stores, whatever fsspec knows."""
+"""Arrays in remote files, read by byte ranges through fsspec: HTTP, object stores and others."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from strided.layout import AnyShape, Shape
 from strided.layout.parser import array_shape
 from strided.runtime.aliases import Table
 
-#: Bytes between two runs that are read along with them: a request takes about as long as these take to arrive.
+#: Gaps of at most so many bytes are read with the runs around them: another request would take about as long.
 GAP_BYTES = 64 << 10
-#: Bytes of one request at most.
+#: The most bytes of one request.
 REQUEST_BYTES = 8 << 20
 
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]+::?//|[A-Za-z][A-Za-z0-9+.\-]+::")
 
 
 def is_url(path: object) -> bool:
-    """Whether a path is one of fsspec's: ``https://...``, ``s3://...``, ``simplecache::https://...``.
+    """Whether a path is a URL for fsspec: ``https://...``, ``s3://...``, ``simplecache::https://...``.
 
     >>> is_url("https://example.org/x.bin"), is_url("dump:argument0"), is_url("x.bin")
     (True, False, False)
@@ -38,9 +38,9 @@ def is_url(path: object) -> bool:
 
 
 class RemoteArray(FetchedArray):
-    """An array in a file on another machine. What is indexed is fetched; nothing is kept.
+    """An array in a remote file. Indexing fetches the elements; nothing is cached.
 
-    `strided.open` makes one of a URL. Keys are NumPy's and give ndarrays, or scalars.
+    `strided.open` returns one for a URL. Indexing is NumPy's and returns ndarrays or scalars.
 
     Attributes
     ----------
@@ -49,12 +49,12 @@ class RemoteArray(FetchedArray):
     shape : tuple of int
     ndim : int
     size : int
-        Elements.
+        Number of elements.
     dtype : numpy.dtype
     nbytes : int
         Bytes of the values, without padding.
     chunk_shape : tuple of int
-        Shape of chunks that suits reading it: whole tiles, some megabytes, together in the file.
+        A shape of chunks suited to reading: whole tiles of some megabytes that lie together in the file.
     """
 
     url: str
@@ -77,7 +77,7 @@ class RemoteArray(FetchedArray):
         self.ndim, self.nbytes, self.chunk_shape = self.blank.ndim, self.blank.nbytes, self.blank.chunk_shape
 
     def _checked_start(self) -> int:
-        """Where the array's bytes begin in the file, once its size and its head are those of such a file."""
+        """The offset of the array's bytes in the file, once the file's size and first bytes have been checked."""
         size = self._file_size()
         head = self._bytes(0, min(HEAD_BYTES, size))
         try:
@@ -86,12 +86,12 @@ class RemoteArray(FetchedArray):
             if error.found_format is None:
                 raise
             advice = "give the offset of the array's bytes in it, or download it"
-            raise error.with_message(f"{self.url} begins as {error.found_format} does: {advice}") from None
+            raise error.with_message(f"{self.url} begins like {error.found_format}: {advice}") from None
 
     def _file_size(self) -> int:
         try:
             size: int | None = self._system.info(self._path)["size"]
-        except FileNotFoundError as error:  # which tells the place alone, or what a store calls it
+        except FileNotFoundError as error:  # whose message may lack the URL
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), self.url) from error
         if size is None:
             raise UnsupportedError(f"{self.url}: the server does not say how many bytes it holds; download it first")
@@ -120,7 +120,7 @@ class RemoteArray(FetchedArray):
         return self.url, str(self.xla_shape), self._raw, self._options
 
     def _fetched(self, view: LayoutArray, ranges: Table) -> LayoutArray:
-        """A view of the array with some ranges of its bytes fetched, in memory of its own."""
+        """A view of new memory into which these ranges of the array's bytes were fetched."""
         found = blank_array(self.xla_shape, self.blank.bitorder)
         parts = cut(ranges, REQUEST_BYTES)
         starts, stops = ([self._start + part[k] for part in parts] for k in (0, 1))
@@ -136,7 +136,7 @@ class RemoteArray(FetchedArray):
         return content
 
     def _check(self, content: bytes, start: int, stop: int) -> None:
-        """Raise if a part has not the size that was asked for."""
+        """Raise an error unless the content has the requested size."""
         if len(content) > stop - start:
             raise UnsupportedError(f"{self.url}: the server sends whole files, not ranges of bytes; download it first")
         if len(content) < stop - start:

@@ -1,11 +1,11 @@
 """Safetensors files: a JSON header that names tensors, then their bytes.
 
-The header's length comes first, in eight bytes; behind the header the tensors lie one after another, row-major::
+The header's length comes first, in eight bytes; after the header the tensors follow each other, row-major::
 
     {"w": {"dtype": "BF16", "shape": [17, 300], "data_offsets": [0, 10200]}}
 
-What the format has no type for (int4, ...), and the raw bytes of other layouts, are stored as ``U8``. The metadata then
-keep the shape, so that they can be opened by name: ``"xla_shape:w": "s4[17,300]{1,0:T(8,128)E(4)}"``.
+Types that the format lacks (int4, ...), and buffers in other layouts, are stored as ``U8``. The metadata then hold the
+shape, so that the array can be opened by name: ``"xla_shape:w": "s4[17,300]{1,0:T(8,128)E(4)}"``.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from strided.layout.element_types import ELEMENT_TYPES
 from strided.layout.layout import descending
 from strided.layout.parser import parse_shape
 
-#: The longest header that is read, in bytes: a hundred thousand tensors. Reading a hostile one takes 30 times its size.
+#: The longest header that is read, in bytes: a hundred thousand tensors. A hostile one takes 30 times as much memory.
 LONGEST_HEADER = 1 << 24
-#: Tensors begin at multiples of this in a file that is written here.
+#: In files written here, tensors begin at multiples of this.
 _ALIGNMENT = 64
 _METADATA = "__metadata__"
 _SHAPE_KEY = "xla_shape:"
@@ -62,13 +62,13 @@ _DTYPES = {name: dtype for dtype, name in _ELEMENT_TYPES.items() if ELEMENT_TYPE
 
 @dataclass(frozen=True)
 class Tensor:
-    """A tensor in a file: its shape, or the format's type if XLA has none for it; and the bytes in front of it."""
+    """A tensor in a file: its shape, or the name of its type if XLA lacks that; and its offset in bytes."""
 
     shape: Shape | str
     offset: int
 
     def located(self, given: Shape | None, name: str) -> tuple[Shape, int]:
-        """Shape and offset. LayoutError for another shape than `given`; UnsupportedError for a type that XLA lacks."""
+        """Shape and offset. LayoutError if the shape is not `given`; UnsupportedError for a type that XLA lacks."""
         if isinstance(self.shape, str):
             raise UnsupportedError(f"{name} holds {self.shape}, which XLA has no element type for")
         if given not in (None, self.shape):
@@ -91,21 +91,21 @@ def read_safetensors(file: BinaryIO, path: str | None = None) -> dict[str, Tenso
     length = int.from_bytes(head[:8], "little")
     if not is_safetensors(head, size):
         if head[8:] == b"{" and length > size - 8:
-            raise DumpError(f"a header of {length} bytes, of which the file has {size - 8}", path=path)
-        raise DumpError("no safetensors file: it does not begin with the length of a header and '{'", path=path)
+            raise DumpError(f"a header of {length} bytes, but only {size - 8} follow its length", path=path)
+        raise DumpError("not a safetensors file: it does not begin with the length of a header and '{'", path=path)
     if length > LONGEST_HEADER:
-        raise DumpError(f"a header of {length} bytes; the longest that is read has {LONGEST_HEADER}", path=path)
+        raise DumpError(f"a header of {length} bytes; at most {LONGEST_HEADER} are read", path=path)
     try:
         entries = json.loads((head[8:] + file.read(length - 1)).decode(), object_pairs_hook=_unique)
         metadata = _metadata(entries.pop(_METADATA, {}))
         found = {name: _tensor(name, entry, 8 + length, metadata) for name, entry in entries.items()}
         end = _end_of(entry["data_offsets"] for entry in entries.values())
         if end < (rest := size - 8 - length):
-            raise ValueError(f"tensors end at byte {end} of the {rest} behind the header")
+            raise ValueError(f"the tensors take {end} of the {rest} bytes after the header")
     except (ValueError, RecursionError, UnsupportedError) as error:  # JSON, text and shapes raise these
         raise DumpError(f"a damaged header: {visible(str(error), 200)}", path=path) from error
     if end > rest:
-        message = f"truncated: the tensors take {end} bytes behind the header, of which the file has {rest}"
+        message = f"truncated: the tensors take {end} bytes after the header, of which the file has {rest}"
         raise DumpError(message, path=path)
     return found
 
@@ -113,52 +113,52 @@ def read_safetensors(file: BinaryIO, path: str | None = None) -> dict[str, Tenso
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
-        raise ValueError("a name stands twice in it")
+        raise ValueError("a name occurs twice")
     for name in found:
-        name.encode()  # JSON can name characters that no text has
+        name.encode()  # raises for lone surrogates, which JSON can escape
     return found
 
 
 def _metadata(found: Any) -> dict[str, str]:
     if not isinstance(found, dict) or not all(isinstance(value, str) for value in found.values()):
-        raise ValueError(f"{_METADATA} is no object of texts")
+        raise ValueError(f"{_METADATA} is no object of strings")
     return found
 
 
 def _tensor(name: str, entry: Any, start: int, metadata: Mapping[str, str]) -> Tensor:
     if not isinstance(entry, dict) or entry.keys() != {"dtype", "shape", "data_offsets"}:
-        raise ValueError(f"{name!r} does not have a dtype, a shape and data_offsets alone")
+        raise ValueError(f"{name!r} must have exactly dtype, shape and data_offsets")
     dimensions, offsets, dtype = entry["shape"], entry["data_offsets"], entry["dtype"]
     if isinstance(dimensions, list) and len(dimensions) > MAX_NDIM:
-        raise ValueError(f"{name!r} has {len(dimensions)} dimensions; {MAX_NDIM} at most are read")
+        raise ValueError(f"{name!r} has {len(dimensions)} dimensions; at most {MAX_NDIM} are read")
     if not are_sizes(dimensions) or not are_sizes(offsets) or len(offsets) != 2 or offsets[0] > offsets[1]:
-        raise ValueError(f"the shape or the data_offsets of {name!r} are none")
+        raise ValueError(f"the shape or the data_offsets of {name!r} are invalid")
     if not isinstance(dtype, str):
-        raise ValueError(f"{name!r} is of type {dtype!r}, which is none")
-    if dtype not in _ELEMENT_TYPES:  # F6_E2M3, F6_E3M2, and what is to come
+        raise ValueError(f"{name!r} has the dtype {dtype!r}, which is no string")
+    if dtype not in _ELEMENT_TYPES:  # F6_E2M3, F6_E3M2, and future ones
         return Tensor(visible(dtype, 100), start + offsets[0])
     size, text = offsets[1] - offsets[0], metadata.get(_SHAPE_KEY + name)
     kind = ELEMENT_TYPES[_ELEMENT_TYPES[dtype]]
     bits = kind.bits if dtype == "F4" else kind.storage_bits
     if math.prod(dimensions) * bits != size * 8:
-        raise ValueError(f"{name!r} has {size} bytes, which are no {dtype}{dimensions}")
+        raise ValueError(f"{name!r} has {size} bytes, which do not fit {dtype}{dimensions}")
     if text is None or dtype != "U8":
         shape = _packed(dimensions) if dtype == "F4" else Shape(kind.name, dimensions)
     else:
         shape = parse_shape(text, strict=True)
         if shape.buffer_byte_size != size:
-            raise ValueError(f"{name!r} has {size} bytes, which are no {shape}")
+            raise ValueError(f"{name!r} has {size} bytes, which do not fit {shape}")
     return Tensor(shape, start + offsets[0])
 
 
 def _packed(dimensions: Sequence[int]) -> Shape:
-    """The shape of an ``F4``."""
+    """The shape of an ``F4`` tensor."""
     layout = Layout(descending(len(dimensions)), element_size_in_bits=4)
     return Shape("f4e2m1fn", tuple(dimensions), layout)
 
 
 def _end_of(offsets: Iterable[list[int]]) -> int:
-    """Where the last tensor ends, counted behind the header. ValueError unless each begins where another one ends."""
+    """The end of the last tensor, counted from the end of the header. ValueError for gaps or overlaps."""
     at = 0
     for start, stop in sorted(offsets):
         if start != at:
@@ -168,14 +168,14 @@ def _end_of(offsets: Iterable[list[int]]) -> int:
 
 
 def safetensors_header(shapes: Mapping[str, Shape]) -> tuple[bytes, dict[str, int]]:
-    """The header of a file that holds arrays of some shapes, and the bytes in front of each array.
+    """The header of a file of arrays with these shapes, and the offset of each array in bytes.
 
     UnsupportedError for a name that the format cannot hold.
     """
     metadata: dict[str, str] = {}
     entries: dict[str, Any] = {}
     at = 0
-    # Wide elements first: then each array begins at a multiple of its elements' size.
+    # Wide elements first, so that each array is aligned to its element size.
     for name, shape in sorted(shapes.items(), key=lambda pair: -pair[1].dtype.itemsize):
         _check_name(name)
         size = shape.buffer_byte_size

@@ -1,8 +1,8 @@
-"""Sparse memory that holds parts of a file at their offsets in the file.
+"""Sparse memory that holds parts of a file at the same offsets as in the file.
 
-A process that reads a mapped file is killed (SIGBUS) when the file is truncated, and one that writes when the disk is
-full. Here bytes are read and written by system calls, which raise errors instead. The memory is as long as the file, so
-that address maps hold unchanged; only used pages take up space.
+A process that uses a mapped file is killed by SIGBUS if the file is truncated or, on writing, the disk is full. Here
+bytes are read and written by system calls, which raise errors instead. The memory is as long as the file, so that
+address maps hold unchanged; only used pages take up space.
 """
 
 from __future__ import annotations
@@ -32,16 +32,15 @@ from strided.runtime.aliases import Bytes, Table
 from strided.runtime.threads import get_num_threads, run
 from strided.transfer.chunks import chunks
 
-#: About how many bytes of pages are in use at a time, for the elements of a block and the padding between them.
+#: About how many bytes of pages may be in use at a time.
 BUDGET_BYTES = 256 << 20
-#: Gaps up to this size are read along with the runs around them: that takes as long as a system call.
+#: Gaps up to this size are read with the runs around them: another system call would take as long.
 GAP_BYTES = 4096
 #: Runs of at least this average length, in bytes, are worth a system call each.
 _LONG_RUN_BYTES = 512
 #: Bytes that a thread reads at a time.
 _PART_BYTES = 1 << 22
-#: Most of the memory is never used and should not count as committed: files may be larger than all there is. Python
-#: 3.11 has no name for that.
+#: Keeps unused pages from counting as committed memory: files may be larger than that. Python 3.11 lacks the name.
 _NO_RESERVE = getattr(mmap, "MAP_NORESERVE", 0x4000 if sys.platform == "linux" else 0)
 #: The most runs that are listed from the steps of a plan.
 _MOST_RUNS = 1 << 20
@@ -61,13 +60,13 @@ class FileSection:
 
 
 class Pages:
-    """Memory for parts of an array in turn. Each begins at the start, so that equal parts use the same pages.
+    """Memory for one part of an array at a time. Each is placed at the start, so that equal parts use the same pages.
 
-    With a type `swapped`, elements of it are read whose bytes lie in the file in the order of other machines.
+    If `swapped` is a dtype, the file holds elements of it that are not in native byte order, and reading swaps them.
     """
 
     def __init__(self, size: int, swapped: np.dtype[Any] | None = None) -> None:
-        # A part may begin inside a page.
+        # A page more, because a part may begin inside a page.
         self._size = size + mmap.PAGESIZE
         self._swapped = swapped
         self._renew()
@@ -82,15 +81,15 @@ class Pages:
         except OSError as error:
             if error.errno != errno.ENOMEM:
                 raise
-            # Addresses that nothing is behind count all the same where their number is limited.
-            problem = f"no room for the addresses of {self._size:,} bytes, which take no memory (ulimit -v, RLIMIT_AS)"
+            # A limit on address space counts unused pages, too.
+            problem = f"no address space for {self._size:,} bytes, most of which take no memory (ulimit -v, RLIMIT_AS)"
             raise OSError(errno.ENOMEM, problem) from None
         self._is_used = np.zeros(-(-self._size // mmap.PAGESIZE), np.bool_)
         self._used_pages = 0
 
     @property
     def is_swapped(self) -> bool:
-        """Whether bytes change places on their way from the file."""
+        """Whether elements are byte-swapped on reading."""
         return self._swapped is not None
 
     def content(self) -> Bytes:
@@ -98,7 +97,7 @@ class Pages:
         return np.frombuffer(self._memory, np.uint8)
 
     def take(self, ranges: Table) -> None:
-        """Prepare for ranges of bytes: frees all pages if too many others are in use."""
+        """Prepare for the use of these ranges of bytes: free all pages if too many others are in use."""
         low, high = ranges[:, 0] // mmap.PAGESIZE, -(-ranges[:, 1] // mmap.PAGESIZE)
         counts = high - low
         pages = np.repeat(low - np.append(0, np.cumsum(counts)[:-1]), counts) + np.arange(counts.sum())
@@ -114,13 +113,13 @@ class Pages:
         self._used_pages += len(new)
 
     def _advise(self, *, dense: bool) -> None:
-        """Ask for large pages, unless they would fill gaps."""
+        """Ask for huge pages, unless much of them would be gaps."""
         if hasattr(mmap, "MADV_HUGEPAGE"):
-            with contextlib.suppress(OSError):  # not on this system
+            with contextlib.suppress(OSError):  # not supported
                 self._memory.madvise(mmap.MADV_HUGEPAGE if dense else mmap.MADV_NOHUGEPAGE)
 
     def read(self, ranges: Table, section: FileSection) -> None:
-        """Read ranges of bytes of a section, whose first byte is byte 0 here; BufferSizeError if it is too short."""
+        """Read ranges of bytes of a section into the same ranges here; BufferSizeError if the file is too short."""
         content, file, start = memoryview(self._memory), section.file, section.start
 
         def fill(low: int, high: int) -> None:
@@ -138,7 +137,7 @@ class Pages:
 
         run(fill, cut(ranges, _PART_BYTES), threads=get_num_threads() if READS_AT_PLACES else 1)
         if self._swapped is not None:
-            for low, high in ranges.tolist():  # which begin and end with an element
+            for low, high in ranges.tolist():  # ranges hold whole elements
                 self.content()[low:high].view(self._swapped).byteswap(inplace=True)
 
     def write(self, ranges: Table, section: FileSection) -> None:
@@ -150,38 +149,38 @@ class Pages:
 
 
 def blank_array(shape: Shape, bitorder: str = "little") -> LayoutArray:
-    """An array of zeros that takes no memory, for its addresses."""
+    """An array of zeros that takes no memory, to compute addresses with."""
     memory = Pages(shape.buffer_byte_size).content()[: shape.buffer_byte_size]
     return LayoutArray(memory, shape, bitorder=bitorder)
 
 
 def fetch(view: LayoutArray, ranges: Table, pages: Pages, section: FileSection) -> LayoutArray:
-    """A view of a blank array with ranges of its bytes read from a section of a file, which the whole array begins.
+    """A view like `view` (of a blank array) in `pages`, with these ranges read from the section that begins the array.
 
     It is valid until the pages are used again. BufferSizeError if the file was truncated.
     """
-    found, ranges, base = _on(view, ranges, pages)
+    found, ranges, base = _moved_to_pages(view, ranges, pages)
     pages.read(ranges, section.after(base))
     return found
 
 
 def store(view: LayoutArray, values: LayoutArray, pages: Pages, section: FileSection) -> None:
-    """Write values to a view of the array that begins a section of a file."""
+    """Write values to a view of the array that lies at the start of a section of a file."""
     region = view.region
     ranges = map_ranges(region.map, region.storage, 0)
-    # Bytes that also hold other elements, or lie between very short runs, are read first and written back.
+    # Bytes that also hold other elements, and gaps between very short runs, are read first and written back.
     is_whole = region.bits >= 8 and int((ranges[:, 1] - ranges[:, 0]).sum()) >= _LONG_RUN_BYTES * len(ranges)
     if not is_whole:
         ranges = map_ranges(region.map, region.storage, GAP_BYTES)
-    found, ranges, base = _on(view, ranges, pages)
+    found, ranges, base = _moved_to_pages(view, ranges, pages)
     if not is_whole:
         pages.read(ranges, section.after(base))
     found[...] = values
     pages.write(ranges, section.after(base))
 
 
-def _on(view: LayoutArray, ranges: Table, pages: Pages) -> tuple[LayoutArray, Table, int]:
-    """A view moved to the start of the pages, the ranges of its bytes there, and how far it was moved."""
+def _moved_to_pages(view: LayoutArray, ranges: Table, pages: Pages) -> tuple[LayoutArray, Table, int]:
+    """A view moved to the start of the pages, the ranges of its bytes there, and the distance in bytes."""
     base = int(ranges[0, 0]) // mmap.PAGESIZE * mmap.PAGESIZE if len(ranges) else 0
     ranges = ranges - base
     if len(ranges):
@@ -191,12 +190,12 @@ def _on(view: LayoutArray, ranges: Table, pages: Pages) -> tuple[LayoutArray, Ta
     return view._with_map(moved, replace(memory, buffer=pages.content())), ranges, base
 
 
-# ---- the bytes of a view's elements ---------------------------------------------------------------------------------
+# ---- byte ranges of a view's elements -------------------------------------------------------------------------------
 
 
 @lru_cache(maxsize=4)
 def map_ranges(map_: AddressMap, storage: Storage, gap: int) -> Table:
-    """(start, stop) of the ranges of bytes that hold the elements of a view, in order.
+    """The sorted ranges (start, stop) of bytes that hold the elements of a view.
 
     Ranges with at most `gap` bytes between them are joined.
 
@@ -216,13 +215,13 @@ def map_ranges(map_: AddressMap, storage: Storage, gap: int) -> Table:
 
 
 def element_ranges(offsets: Table, storage: Storage, gap: int) -> Table:
-    """`map_ranges` of elements at given offsets."""
+    """`map_ranges` for elements at given offsets."""
     bits = offsets.reshape(-1) * storage.unit
     return merged(np.stack([bits // 8, -(-(bits + storage.bits) // 8)], axis=1), gap)
 
 
 def cut(ranges: Table, most: int) -> list[tuple[int, int]]:
-    """Ranges of bytes, cut into parts of at most so many bytes.
+    """Ranges of bytes, cut into parts of at most `most` bytes.
 
     >>> cut(np.array([[0, 5], [8, 9]]), 3)
     [(0, 3), (3, 5), (8, 9)]

@@ -1,4 +1,4 @@
-"""Pipes and compressed files as temporary files, in which any byte can be read."""
+"""Copy pipes and compressed files to temporary files, which are seekable."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from strided.layout import Shape
 
 
 def expanded(file: BinaryIO, name: str, scratch: BinaryIO) -> BinaryIO:
-    """The file itself, or if it is a pipe or compressed, `scratch` with all that it holds."""
+    """The file itself, or if it is a pipe or compressed, `scratch` with all of its decompressed content."""
     if (pieces := pieces_of(file, name)) is None:
         return file
     with naming_in_write_errors(tempfile.gettempdir()):
@@ -33,7 +33,7 @@ def expanded(file: BinaryIO, name: str, scratch: BinaryIO) -> BinaryIO:
 
 
 def pieces_of(file: BinaryIO, name: str) -> Iterator[bytes] | None:
-    """What a pipe or a compressed file holds, expanded; None for other files."""
+    """The decompressed content of a pipe or a compressed file, in pieces; None for other files."""
     if is_seekable(file):
         expand = expander_of(head_and_size(file)[0])
         return None if expand is None else expand(file, name, None)
@@ -57,9 +57,9 @@ class _Stream:
 
 
 def spool(pieces: Iterator[bytes], shape: Shape | None, name: str, scratch: BinaryIO, raw: RawFormat = PLAIN) -> None:
-    """Append pieces of a stream to a temporary file, as many as the shape, or a ``.npy`` header, needs.
+    """Append pieces of a stream to a temporary file, as many as the shape or a ``.npy`` header requires.
 
-    BufferSizeError for a stream that goes on behind them, if the format `has_end`.
+    BufferSizeError if the stream continues after them although the format `has_end`.
     """
     start = scratch.seek(0, os.SEEK_END)
     first = next(pieces, b"")
@@ -80,7 +80,7 @@ def spool(pieces: Iterator[bytes], shape: Shape | None, name: str, scratch: Bina
 
 
 def _needed(first: bytes, shape: Shape | None, name: str, raw: RawFormat) -> tuple[int, str]:
-    """The bytes that an array takes in a stream that begins so, with what precedes it, and what says so."""
+    """The bytes of a stream up to the array's end, and words for an error that say why."""
     if first.startswith(NPY_MAGIC) and raw.offset == 0:
         header = read_npy_header(io.BytesIO(first), name)
         return header.offset + header.dtype.itemsize * math.prod(header.dimensions), "its header says"

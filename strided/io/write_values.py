@@ -1,4 +1,4 @@
-"""The values of arrays written to open files, block by block.
+"""Write the values of arrays to open files, block by block.
 
 Blocks take about `BLOCK_BYTES`. Neither source nor target is mapped, so that a truncated source or a full disk raises
 an error instead of killing the process.
@@ -20,18 +20,18 @@ from strided.io.sparse_pages import FileSection, Pages, affordable, blank_array,
 from strided.layout import Shape
 from strided.runtime.aliases import Progress
 
-#: Bytes of values in memory at a time. Larger blocks gain nothing; smaller ones cut rows of large arrays.
+#: Bytes of values in memory at a time. Larger blocks gain nothing; smaller ones would cut rows of large arrays.
 BLOCK_BYTES = 64 << 20
 
 
 class Writable(Protocol):
-    """What bytes can be written to."""
+    """An object with a ``write`` method that takes bytes."""
 
     def write(self, content: Any, /) -> object: ...
 
 
 def write_array(file: BinaryIO, array: Any, shape: Shape, start: int, progress: Progress | None = None) -> None:
-    """Write an array behind `start` bytes of a new file, which ends there, in the type and layout of a shape.
+    """Write an array at the end of a new file of `start` bytes, in the type and layout of a shape.
 
     The array is a FileArray, a LayoutArray or an ndarray.
     """
@@ -63,11 +63,11 @@ def write_array(file: BinaryIO, array: Any, shape: Shape, start: int, progress: 
 
 
 def write_rows(file: Writable, array: Any, dtype: np.dtype[Any], progress: Progress | None = None) -> None:
-    """Write the values of an array in row-major order, cast to a type, to a file that takes them one after another."""
+    """Write the values of an array in row-major order, cast to a type, to a file that need not be seekable."""
     limit = max(1, BLOCK_BYTES // dtype.itemsize)
     scratch = np.empty(min(math.prod(array.shape), limit), dtype)
     for box in run_boxes(array.shape, limit):
-        part = array[(*box, ...)]  # with the dots, also a view of a 0-d array
+        part = array[(*box, ...)]  # the ellipsis gives a view of a 0-d array, too
         rows = scratch[: part.size].reshape(part.shape)
         if isinstance(part, LayoutArray) and part.dtype == dtype:
             part.to_numpy(out=rows)
@@ -79,7 +79,7 @@ def write_rows(file: Writable, array: Any, dtype: np.dtype[Any], progress: Progr
 
 
 def _allocate(file: BinaryIO, size: int) -> None:
-    """Extend the file by `size` zero bytes, reserved on disk so that a full disk is an error now."""
+    """Extend the file by `size` zero bytes, reserved on disk so that a full disk is an error at once."""
     if hasattr(os, "posix_fallocate") and size:
         try:
             os.posix_fallocate(file.fileno(), file.tell(), size)

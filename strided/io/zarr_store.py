@@ -1,12 +1,12 @@
-"""Stores of zarr's version 3: folders in which each array has a ``zarr.json`` and a file for each of its chunks.
+"""Read zarr stores of version 3: folders in which each array has a ``zarr.json`` and a file for each of its chunks.
 
-Chunks hold row-major values (zarr's codec ``bytes``), or buffers in an XLA layout (ours, which zarr finds in
-`strided.plugins.zarr`). What zarr has no type for is stored as its bits, integers of less than a byte as int8 or uint8;
-the attribute ``xla_element_type`` names the type::
+Chunks hold row-major values (zarr's codec ``bytes``), or buffers in an XLA layout (a codec that zarr finds in
+`strided.plugins.zarr`). Types that zarr lacks are stored as unsigned integers of the same bits, integers narrower than
+a byte as int8 or uint8; the attribute ``xla_element_type`` names the type::
 
     {"shape": [17, 300], "data_type": "uint16", "attributes": {"xla_element_type": "bf16"}, ...}
 
-Nothing here needs zarr. Other codecs, such as compression, are left to it.
+This module does not need zarr. Arrays with other codecs, such as compression, are left to it.
 """
 
 from __future__ import annotations
@@ -36,16 +36,16 @@ from strided.transfer.chunks import Cell, cells_of
 #: zarr's name of the codec for chunks in a layout.
 CODEC = "strided.xla_layout"
 METADATA = "zarr.json"
-#: The longest metadata that are read, in bytes.
+#: The largest metadata that are read, in bytes.
 _LONGEST_METADATA = 1 << 22
-#: Those of version 2.
+#: Metadata files of version 2.
 OLD_METADATA = (".zarray", ".zgroup")
-#: The attribute that names an element type which zarr lacks.
+#: The attribute that names an element type that zarr lacks.
 TYPE_KEY = "xla_element_type"
 
 
 class ChunkKeys(NamedTuple):
-    """What zarr calls the encoding of chunk keys: how the file of a chunk is named by its coordinates.
+    """Zarr's chunk key encoding: how a chunk's file is named by its coordinates.
 
     >>> ChunkKeys("c", "/").key((1, 0)), ChunkKeys("", ".").key((1, 0)), ChunkKeys("", ".").key(())
     ('c/1/0', '1.0', '0')
@@ -60,10 +60,10 @@ class ChunkKeys(NamedTuple):
 
 
 class ZarrArray(GridArray):
-    """An array of a store, read chunk by chunk as it is indexed; a chunk that the store lacks is zero.
+    """An array of a store, read chunk by chunk on use; missing chunks are zero.
 
-    Reading raises FileNotFoundError if the store is gone, and DumpError if its place was taken by one of another shape,
-    type or layout.
+    Reading raises FileNotFoundError if the store no longer exists, and DumpError if it was replaced by an array of
+    another shape, type or layout.
 
     Attributes
     ----------
@@ -83,7 +83,7 @@ class ZarrArray(GridArray):
         self.xla_shape, self.shape, self.dtype = shape, shape.dimensions, shape.dtype
         self.shard_shape = chunk.dimensions
         self._counts = tuple(-(-n // step) for n, step in zip(self.shape, self.shard_shape, strict=True))
-        # Absolute: a path that leads nowhere, once the working directory is another one, would be a chunk of zeros.
+        # Absolute, because after a change of the working directory all chunks would seem missing, so zero.
         self._folder, self._version = absolute_path(folder), version
         self._chunk, self._keys = chunk, keys
 
@@ -96,7 +96,7 @@ class ZarrArray(GridArray):
         return tuple(map(min, self.shard_shape, self.shape))
 
     def mapped(self, mode: str = "r") -> LayoutArray | ZarrArray:
-        """The array in its only file, padding included. UnsupportedError for another mode if there are several."""
+        """Its only chunk mapped, with padding; if it has several, itself, or UnsupportedError unless `mode` is "r"."""
         path = self._path((0,) * self.ndim)
         if self.shard_shape == self.shape and os.path.exists(path):
             array = _map_chunk(path, self.xla_shape, mode)
@@ -107,7 +107,7 @@ class ZarrArray(GridArray):
         return self
 
     def read(self, mode: str = "r") -> LayoutArray:
-        """The array in memory, in the layout of its chunks, to which assignments go with mode "c"."""
+        """The array in memory, in the layout of its chunks; writable with mode "c"."""
         shape = self.xla_shape
         buffer = LayoutArray.from_numpy(self.to_numpy(), shape.layout, element_type=shape.element_type).buffer
         buffer.flags.writeable = mode == "c"
@@ -124,13 +124,13 @@ class ZarrArray(GridArray):
         except FileNotFoundError:
             tile = np.broadcast_to(np.zeros((), self.dtype), self.shard_shape)
         except BufferSizeError:
-            self._check()  # if the store is another one, that says why
+            self._check()  # raises the better error if the store was replaced
             raise
-        self._check()  # now, for the store may be replaced at any time
+        self._check()  # after mapping, because the store may be replaced at any time
         return tile
 
     def _check(self) -> None:
-        """Raise if the metadata that say what lies in chunks are no longer there: FileNotFoundError, DumpError."""
+        """Raise FileNotFoundError or DumpError if the metadata were removed or describe other chunks."""
         if _version(self._folder) == self._version:
             return
         now = _array(self._folder)
@@ -140,7 +140,7 @@ class ZarrArray(GridArray):
 
     @property
     def _description(self) -> tuple[Any, ...]:
-        """What the metadata say of the array and its chunks."""
+        """The shape of the array, and the shape and names of its chunks."""
         return self.xla_shape, self._chunk, self._keys
 
     def _tiles(self) -> Iterator[tuple[Cell, Box]]:
@@ -148,7 +148,7 @@ class ZarrArray(GridArray):
 
 
 def _map_chunk(path: str, shape: Shape, mode: str = "r") -> LayoutArray:
-    """The array in the file of a chunk; BufferSizeError, which names the file, if that has not exactly its size."""
+    """Map the array in a chunk's file; BufferSizeError if the file does not have exactly its size."""
     try:
         array = map_array(path, shape, mode, allow_excess=True)
     except BufferSizeError as error:
@@ -161,14 +161,14 @@ def _map_chunk(path: str, shape: Shape, mode: str = "r") -> LayoutArray:
 
 
 def damaged_chunk(where: str, shape: Shape, found: str, size: int | None) -> BufferSizeError:
-    """The error of a chunk that has `size` bytes and not those of its array; `found` is what holds it, in words."""
+    """The error for a chunk of `size` bytes, which is not its array's size; `found` is words before that number."""
     needed = shape.buffer_byte_size
     message = f"{where}: a damaged chunk: {shape} takes {needed} bytes, {found} {size}"
     return BufferSizeError(message, actual=size, needed=needed)
 
 
 class ZarrStore(Mapping[str, ZarrArray]):
-    """The arrays of a store by their paths in it; an array at its root is called as the store, without its ending."""
+    """The arrays of a store by their paths in it; an array at its root has the store's name without extension."""
 
     def __init__(self, path: str) -> None:
         self._folders: dict[str, str] = {}
@@ -176,7 +176,7 @@ class ZarrStore(Mapping[str, ZarrArray]):
             if METADATA in files and metadata_of(folder).get("node_type") == "array":
                 name = os.path.relpath(folder, path).replace(os.sep, "/")
                 self._folders[Path(absolute_path(path)).stem if name == "." else name] = folder
-                folders.clear()  # chunks
+                folders.clear()  # only chunks are below
             folders.sort()
 
     def __getitem__(self, name: str) -> ZarrArray:
@@ -204,20 +204,20 @@ def _raise(error: OSError) -> NoReturn:
 
 
 def is_zarr(path: str | os.PathLike[str]) -> bool:
-    """Whether a folder is a store, or an array or a group in one. UnsupportedError for one of an older version."""
+    """Whether a folder is a store, or an array or group in one. UnsupportedError for version 2."""
     if any(os.path.isfile(os.path.join(path, old)) for old in OLD_METADATA):
         raise UnsupportedError(f"{os.fspath(path)} is a store of zarr's version 2: zarr reads it")
     return os.path.isfile(os.path.join(path, METADATA))
 
 
 def _version(folder: str) -> tuple[int, ...]:
-    """What another file of metadata would not have in common: device, inode, time of the last change."""
+    """A key that changes with the metadata file: device, inode, time of the last change."""
     status = os.stat(os.path.join(folder, METADATA))
     return status.st_dev, status.st_ino, status.st_mtime_ns
 
 
 def metadata_of(folder: str) -> dict[str, Any]:
-    """What is said of the array or group in a folder. DumpError if it is damaged, or of another version."""
+    """The metadata of the array or group in a folder. DumpError if they are damaged, or of another version."""
     path = os.path.join(folder, METADATA)
     with open_regular(path) as file:
         text = file.read(_LONGEST_METADATA + 1)
@@ -231,20 +231,20 @@ def metadata_of(folder: str) -> dict[str, Any]:
 
 
 def _array(folder: str) -> ZarrArray:
-    version = _version(folder)  # of what is read now, or older
+    version = _version(folder)  # taken first, so that it is never newer than the metadata
     found = metadata_of(folder)
     try:
         dimensions, chunk = found["shape"], found["chunk_grid"]["configuration"]["chunk_shape"]
         if not (are_sizes(dimensions) and are_sizes(chunk, 1) and len(dimensions) == len(chunk)):
-            raise ValueError("the sizes of the array or of its chunks are none")
+            raise ValueError("the sizes of the array or of its chunks are invalid")
         keys = _chunk_keys(found.get("chunk_key_encoding", {}))
         stored = _dtype(found["data_type"])
-        if found["chunk_grid"].get("name") != "regular" or keys is None or _holds_values(found):
-            raise UnsupportedError("it is stored in a way that is not read here: zarr reads it")
+        if found["chunk_grid"].get("name") != "regular" or keys is None or _has_nonzero_default(found):
+            raise UnsupportedError("it is stored in a way that strided does not read: zarr reads it")
         name, layout = _stored_as(found, stored)
         shape, whole = (Shape(name, sizes, layout_of(layout) if layout else None) for sizes in (chunk, dimensions))
         if shape.dtype.itemsize != stored.itemsize:
-            raise ValueError(f"{name} has not the size of {stored}")
+            raise ValueError(f"{name} does not have the size of {stored}")
     except UnsupportedError as error:
         raise UnsupportedError(f"{folder}: {error}") from error
     except (LookupError, TypeError, AttributeError, ValueError) as error:
@@ -253,15 +253,15 @@ def _array(folder: str) -> ZarrArray:
 
 
 def _chunk_keys(encoding: dict[str, Any]) -> ChunkKeys | None:
-    """How chunks are named; None for another encoding than zarr's own two."""
+    """How chunks are named; None for an encoding other than zarr's own two."""
     is_default = encoding.get("name", "default") == "default"
     separator = encoding.get("configuration", {}).get("separator", "/" if is_default else ".")
     is_known = (is_default or encoding["name"] == "v2") and separator in ("/", ".")
     return ChunkKeys("c" if is_default else "", separator) if is_known else None
 
 
-def _holds_values(found: dict[str, Any]) -> bool:
-    """Whether chunks that are missing hold something else than zero; zero with a sign is something else."""
+def _has_nonzero_default(found: dict[str, Any]) -> bool:
+    """Whether missing chunks may be other than zero; negative zero counts as other."""
     value = found.get("fill_value", 0)
     parts = value if isinstance(value, list) else [value]
     return bool(found.get("storage_transformers")) or any(part or str(part).startswith("-") for part in parts)
@@ -269,10 +269,10 @@ def _holds_values(found: dict[str, Any]) -> bool:
 
 def _dtype(name: Any) -> np.dtype[Any]:
     if not isinstance(name, str):
-        raise UnsupportedError("it holds structures or texts")
+        raise UnsupportedError("it holds structures or strings")
     try:
         dtype = np.dtype(name)
-        if dtype.name != name:  # as of ">i4" and "i2, f4", which are NumPy's words
+        if dtype.name != name:  # ">i4" and "i2, f4" are NumPy's names, not zarr's
             raise TypeError
         return dtype
     except (TypeError, ValueError, SyntaxError):
@@ -280,7 +280,7 @@ def _dtype(name: Any) -> np.dtype[Any]:
 
 
 def _stored_as(found: dict[str, Any], stored: np.dtype[Any]) -> tuple[str, str | None]:
-    """XLA's element type of an array, and the layout of its chunks; None is row-major."""
+    """XLA's element type of an array, and the layout of its chunks (None: row-major)."""
     (codec, *more), name = found["codecs"], (found.get("attributes") or {}).get(TYPE_KEY)
     configuration = codec.get("configuration", {})
     if more or codec["name"] not in ("bytes", CODEC) or configuration.get("endian", "little") != "little":
@@ -294,6 +294,6 @@ def _stored_as(found: dict[str, Any], stored: np.dtype[Any]) -> tuple[str, str |
 
 
 def chunks_of(sizes: tuple[int, ...], chunks: tuple[int, ...]) -> Iterator[tuple[Cell, Box]]:
-    """The chunks that hold elements: coordinates, and slice of the array."""
+    """The coordinates of each chunk, and the slices of the array that it holds."""
     for cell in cells_of(sizes, chunks):
         yield cell, tuple(slice(k * c, min((k + 1) * c, n)) for k, c, n in zip(cell, chunks, sizes, strict=True))

@@ -1,4 +1,4 @@
-"""Stores of zarr's version 3, written: what `zarr_store` reads."""
+"""Write zarr stores of version 3, which `zarr_store` reads."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from strided.layout import Shape
 from strided.layout.element_types import ELEMENT_TYPES, is_builtin
 from strided.runtime.aliases import Bytes, Progress
 
-#: How chunks are named that are written here: zarr's default.
+#: Names of the chunks that are written: zarr's default.
 _KEYS = ChunkKeys("c", "/")
-#: Parts of names that Windows refuses, takes for a device or for a path that may lead out of the store, or cuts short.
-_NO_NAME_ON_WINDOWS = re.compile(r'[\\:<>"|?*\0-\x1f]|[. ]$|^(con|prn|aux|nul|com\d|lpt\d)(\.|$)', re.IGNORECASE)
+#: Parts of names that Windows refuses, shortens, or takes for a device or a path that may lead out of the store.
+_INVALID_ON_WINDOWS = re.compile(r'[\\:<>"|?*\0-\x1f]|[. ]$|^(con|prn|aux|nul|com\d|lpt\d)(\.|$)', re.IGNORECASE)
 
 
 def refuse_folder(target: str | os.PathLike[str], sources: list[os.stat_result], *, overwrite: bool) -> None:
-    """Raise OSError if a folder must not be written: it is no store, is or holds a source, or is there."""
+    """Raise OSError if an existing folder must not be replaced, as if it is no store or contains a source."""
     try:
         there = os.stat(target)
     except FileNotFoundError:
@@ -52,7 +52,7 @@ def refuse_folder(target: str | os.PathLike[str], sources: list[os.stat_result],
 
 
 def refuse_within(target: str | os.PathLike[str], sources: list[os.stat_result]) -> None:
-    """Raise OSError if a file or folder that is to be written would lie in a store that is a source."""
+    """Raise OSError if the target would lie inside a store that is a source."""
     for folder in Path(real_path(target)).parents:
         if os.path.isfile(folder / METADATA):
             there = os.stat(folder)
@@ -69,7 +69,7 @@ def write_zarr(
     in_layout: bool = False,
     grouped: bool = False,
 ) -> int:
-    """Write arrays into an empty folder, as a group, or a single one as the store itself; returns the bytes written.
+    """Write arrays into an empty folder, as a group, or a single one as its root; return the number of bytes written.
 
     Chunks are whole tiles of some megabytes; with `in_layout` they are buffers in the layout of the shapes.
 
@@ -82,7 +82,7 @@ def write_zarr(
         [(name, array)] = arrays.items()
         return _write_array(folder, "dim", array, shapes[name], progress, in_layout)
     written = 0
-    for name in sorted(arrays):  # an array comes before what would lie in it
+    for name in sorted(arrays):  # an array comes before any that would lie inside it
         *groups, own = _parts(name)
         place = folder
         for part in groups:
@@ -94,16 +94,14 @@ def write_zarr(
         try:
             os.mkdir(place)
         except FileExistsError:
-            raise UnsupportedError(
-                f"{name!r} would lie where another array does: to this file system, their names are the same"
-            ) from None
+            raise UnsupportedError(f"{name!r} has the same name as another array on this file system") from None
         written += _write_array(place, own, arrays[name], shapes[name], progress, in_layout)
     return written
 
 
 def _parts(name: str) -> list[str]:
     parts = name.split("/")
-    where = " on Windows" if sys.platform == "win32" and any(map(_NO_NAME_ON_WINDOWS.search, parts)) else ""
+    where = " on Windows" if sys.platform == "win32" and any(map(_INVALID_ON_WINDOWS.search, parts)) else ""
     if where or any(part in ("", ".", "..", METADATA) or "\0" in part for part in parts):
         raise UnsupportedError(f"no array in a zarr store can be called {name!r}{where}")
     return parts
@@ -113,7 +111,7 @@ def _write_group(folder: str, name: str) -> int:
     if not os.path.exists(os.path.join(folder, METADATA)):
         return _write_metadata(folder, {"node_type": "group", "attributes": {}})
     if metadata_of(folder)["node_type"] == "array":
-        raise UnsupportedError(f"{name!r} would lie in another array of the zarr store")
+        raise UnsupportedError(f"{name!r} would lie inside another array of the zarr store")
     return 0
 
 
@@ -142,7 +140,7 @@ def _write_array(folder: str, name: str, array: Any, shape: Shape, progress: Pro
 
 
 def _array_metadata(name: str, shape: Shape, chunks: tuple[int, ...], *, in_layout: bool) -> dict[str, Any]:
-    """What zarr is to know of an array; `name` names its dimensions."""
+    """Zarr's metadata of an array; `name` is the prefix of its dimensions' names."""
     is_native, stored = is_builtin(shape.dtype), storage_dtype(shape.element_type)
     configuration: dict[str, Any] = {"endian": "little"}
     if in_layout:
@@ -162,19 +160,19 @@ def _array_metadata(name: str, shape: Shape, chunks: tuple[int, ...], *, in_layo
 
 def _laid_out(values: npt.NDArray[Any], chunk: Shape) -> Bytes:
     """The buffer of a chunk in its layout."""
-    buffer = np.zeros(chunk.buffer_byte_size, np.uint8)  # with the prefix of dynamic sizes, if it has one
+    buffer = np.zeros(chunk.buffer_byte_size, np.uint8)  # including the prefix of dynamic sizes, if any
     LayoutArray.from_numpy(values, chunk.layout, out=buffer, element_type=chunk.element_type)
     return buffer
 
 
 def _as_stored(values: npt.NDArray[Any], element_type: str) -> npt.NDArray[Any]:
-    """Values of an element type as those of zarr's dtype for it."""
+    """Values of an element type in the dtype in which zarr stores it."""
     stored = storage_dtype(element_type)
     return values.astype(stored) if np.can_cast(values.dtype, stored) else values.view(stored)
 
 
 def storage_dtype(element_type: str) -> np.dtype[Any]:
-    """The dtype of zarr for an element type: its own, int8 or uint8 for integers of less than a byte, else its bits.
+    """Zarr's dtype for an element type: its own, int8 or uint8 for integers narrower than a byte, else its bits.
 
     >>> [storage_dtype(name).name for name in ("f32", "s4", "bf16", "pred", "f8e5m2")]
     ['float32', 'int8', 'uint16', 'bool', 'uint8']

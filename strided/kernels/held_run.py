@@ -1,8 +1,7 @@
 """A run of bytes put together in the scratch before it is written by whole lines: write combining, in software.
 
-It is three numbers: where its first byte belongs that is not written yet, where its last one ends, and where the first
-byte of the scratch belongs, that `place` is the address of: a multiple of 64. So what goes on with the run is put at
-``put_at(run, place)``, and then `grown` is told of it.
+What goes on with a run is put at ``put_at(run, place)``, `place` being the address of the scratch, and then `grown` is
+told of it.
 
 Streaming stores in one go are waited for, and a processor does not look ahead as far as behind them. So lines are
 written a few at a time, as the run grows, and while something else is computed. The last ones are held back: to load
@@ -11,6 +10,8 @@ what was just stored in parts takes until all stores before it are through, stre
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from strided.kernels import simd_bytes
 from strided.kernels.compile import ZERO, part, separate
 
@@ -18,26 +19,38 @@ from strided.kernels.compile import ZERO, part, separate
 RUN_BYTES = 1 << 14
 #: Bytes of it that are held back.
 HELD_BYTES = 512
+
+
+class Run(NamedTuple):
+    """Bytes of the target that are not written yet."""
+
+    #: Where the first one belongs, and where the last one ends.
+    begin: int
+    end: int
+    #: Where the first byte of the scratch belongs: a multiple of 64.
+    base: int
+
+
 #: A run of nothing.
-NONE = (ZERO, ZERO, ZERO)
+NONE = Run(ZERO, ZERO, ZERO)
 
 
 @part
 def put_at(run, place):
     """The address where the next bytes of a run go."""
-    return place + run[1] - run[2]
+    return place + run.end - run.base
 
 
 @part
 def grown(run, count, streaming, place):
     """The run with so many bytes more, which have been put behind it; lines that are not held back are written."""
-    end = run[1] + count
-    begin, _, base = written((run[0], end, run[2]), end - HELD_BYTES, streaming, place)
+    end = run.end + count
+    begin, _, base = written(Run(run.begin, end, run.base), end - HELD_BYTES, streaming, place)
     if begin - base >= RUN_BYTES:
         for k in range(0, end - begin, 64):
             simd_bytes.store(place + k, simd_bytes.load(place + begin - base + k))
         base = begin
-    return begin, end, base
+    return Run(begin, end, base)
 
 
 @part
@@ -51,13 +64,13 @@ def written(run, stop, streaming, place):
     while begin + 64 <= stop:
         simd_bytes.put(begin, simd_bytes.load(place + begin - base), streaming)
         begin += 64
-    return begin, end, base
+    return Run(begin, end, base)
 
 
 @part
 def finish(run, streaming, place):
     """Write all of a run."""
-    begin, end, base = written(run, run[1], streaming, place)
+    begin, end, base = written(run, run.end, streaming, place)
     if end > begin:
         simd_bytes.move(begin, place + begin - base, end - begin)
 
@@ -65,10 +78,10 @@ def finish(run, streaming, place):
 @part
 def begun_at(run, t, streaming, place):
     """A run if it ends where the next bytes belong, at `t`; else it is written, and a new one begins there."""
-    if t == run[1]:
+    if t == run.end:
         return run
     finish(run, streaming, place)
-    return t, t, t & -64
+    return Run(t, t, t & -64)
 
 
 @part

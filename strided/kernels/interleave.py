@@ -80,13 +80,13 @@ _spill_two, _spill_four = _spilling(2), _spilling(4)
 
 
 @part
-def _patch16(fetch, fixed, place, rows, i, last, cut, pitch, ahead):
+def _patch16(fetch, fixed, place, rows, i, last, cut, pitch, word):
     return patched(fetch, put_bytes, 16, 0, fixed, place, rows, i, last, cut, pitch)
 
 
 @part
-def _patch8(fetch, fixed, place, rows, i, last, cut, pitch, ahead):
-    return put_together(fetch, put_bytes, 8, 0, fixed, place, rows, i, last, cut, pitch, ahead)
+def _patch8(fetch, fixed, place, rows, i, last, cut, pitch, word):
+    return put_together(fetch, put_bytes, 8, 0, fixed, place, rows, i, last, cut, pitch, word)
 
 
 _blocks16, _blocks8 = blocks(_patch16), blocks(_patch8)

@@ -105,9 +105,9 @@ def _apart(member, pitch, options):
 
 
 @part
-def _patch(fetch, fixed, place, rows, i, last, cut, manner, ahead):
+def _patch(fetch, fixed, place, rows, i, last, cut, manner, word):
     _, bits, flip = manner
-    return put_together(fetch, put_bits, bits, flip, fixed, place, rows, i, last, cut, manner, ahead)
+    return put_together(fetch, put_bits, bits, flip, fixed, place, rows, i, last, cut, manner, word)
 
 
 _blocks = blocks(_patch)

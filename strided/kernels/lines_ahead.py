@@ -5,6 +5,7 @@ from __future__ import annotations
 from strided.kernels import simd_bytes
 from strided.kernels.compile import ZERO, part
 from strided.kernels.llvm import LINE, register_bytes
+from strided.kernels.row_parts import NO_GAP, Ahead, Gap
 from strided.kernels.word_lines import sharing
 
 # Every load of a line prefetches another one: the same piece's in a block so far on that _SOON bytes are read until
@@ -44,23 +45,23 @@ def gap_behind(rows, pieces, lane):
     """From where to where lines nobody wants follow the last piece of a row, counted in bytes from where it begins.
 
     That is a piece of up to _SHORT bytes in a tile of its own, in which rows of up to _TILE_ROW bytes follow each
-    other, of words or of lanes of so many bytes. 0 and 0 for none, or where these lines are not asked for: see
+    other, of words or of lanes of so many bytes. `NO_GAP` for none, or where these lines are not asked for: see
     `llvm.asks_for_gaps`.
     """
     last = len(pieces) - 1
     if not simd_bytes.asks_gaps() or last < 1 or pieces[last, 0] == pieces[last - 1, 0] + pieces[last - 1, 2] * lane:
-        return ZERO, ZERO
+        return NO_GAP
     i, size = sharing(rows, ZERO, len(rows)), pieces[last, 2] * lane
     if size > _SHORT:
-        return ZERO, ZERO
+        return NO_GAP
     step = rows[i, 0] - rows[0, 0] if i < len(rows) else ZERO
-    return (size + 63 & -64, step) if step <= _TILE_ROW else (ZERO, ZERO)
+    return Gap(size + 63 & -64, step) if step <= _TILE_ROW else NO_GAP
 
 
 @part
 def ask_for_gap(begin, gap):
     """Prefetch the lines behind a piece, as `gap_behind` tells them."""
-    for k in range(gap[0], gap[1], 64):
+    for k in range(gap.first, gap.last, 64):
         simd_bytes.prefetch(begin + k)
 
 
@@ -93,21 +94,15 @@ def block_ahead(outer, row_cuts, piece_cuts, size, are_words, gaps):
 
 @part
 def ask(s, end, step, shared, ahead):
-    """Prefetch as much as a line of the target takes: of rows that share its words, a few in their turn.
-
-    `ahead` has the bytes from here to there, those between rows (of rows that share none in the target, the lines that
-    are asked for), whether what comes from the cache is asked for, and the rows of which each line is asked for in
-    turn, 1 for others.
-    """
-    lead, pitch, _, dense = ahead
+    """Prefetch as much as a line of the target takes: of rows that share its words, a few in their turn."""
     if shared == 1:
-        for k in range(pitch):
-            simd_bytes.prefetch(s + lead + 64 * k)
+        for k in range(ahead.pitch):
+            simd_bytes.prefetch(s + ahead.lead + 64 * k)
         return
     lines = shared * step >> 6
     for k in range(lines):
-        own = 64 * k if dense > 1 else ((end >> 6) * lines + k & shared - 1) * pitch
-        simd_bytes.prefetch(s * dense + lead + own)
+        own = 64 * k if ahead.dense > 1 else ((end >> 6) * lines + k & shared - 1) * ahead.pitch
+        simd_bytes.prefetch(s * ahead.dense + ahead.lead + own)
 
 
 @part
@@ -132,7 +127,7 @@ def side_by_side(lead, s, shared):
 
     All of their lines are asked for, one after the other. Of short rows a few in their turn would leave some out.
     """
-    return lead[0] - s * (shared - 1), ZERO, lead[1], ZERO + shared
+    return Ahead(lead.on - s * (shared - 1), ZERO, lead.far, ZERO + shared)
 
 
 @part
@@ -167,18 +162,15 @@ def ask_for(line, near):
 
 @part
 def _later_row(origin, i, later):
-    """The row `i`, counted on into a later matrix, and where its matrix begins; `later` as for `ask_for_end`."""
-    return (i % later[0], later[2]) if i >= later[0] else (i, origin)
+    """The row `i`, counted on into a later matrix, and where its matrix begins."""
+    return (i % later.count, later.target) if i >= later.count else (i, origin)
 
 
 @part
 def ask_for_end(origin, rows, i, later):
-    """Prefetch the line in which a later row ends: of these rows, or of a later matrix.
-
-    `later` is the number of rows, how far each goes, and where those of a later matrix begin.
-    """
+    """Prefetch the line in which a later row ends: of these rows, or of a later matrix."""
     i, origin = _later_row(origin, i, later)
-    end = origin + rows[i, 1] + later[1]
+    end = origin + rows[i, 1] + later.end
     if end & 63:
         simd_bytes.prefetch(end)
 
@@ -191,15 +183,15 @@ def ask_for_words(origin, rows, i, done, apart, later, cut, t_lane):
     are asked for follow each other `apart` rows apart, 0 for those that are between others.
     """
     is_before = i >= done and rows[i - done, 2] == rows[i, 2]
-    is_behind = i + done < later[0] and rows[i + done, 2] == rows[i, 2]
+    is_behind = i + done < later.count and rows[i + done, 2] == rows[i, 2]
     on = ROWS_AHEAD * (done if is_before or is_behind else apart)
-    if on == 0 or on >= later[0]:
-        origin = later[2]
+    if on == 0 or on >= later.count:
+        origin = later.target
     else:
         i, origin = _later_row(origin, i + on, later)
     row = origin + rows[i, 1]
-    pieces, first, last, _ = cut
-    for p in range(first, last):
+    pieces = cut.table
+    for p in range(cut.first, cut.last):
         place = row + pieces[p, 1]
         for k in range(0, pieces[p, 2] * t_lane, 64):
             simd_bytes.prefetch(place + k)

@@ -6,13 +6,15 @@ whole lines: what is left of a line goes before the next span. So it is all the 
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 from strided.kernels import simd_bytes
 from strided.kernels.compile import ZERO, part, separate
-from strided.kernels.held_run import NONE, begun_at, finish, put_at
+from strided.kernels.held_run import NONE, Run, begun_at, finish, put_at
 from strided.kernels.lines_ahead import ask_for, ask_for_ends, place_of
 from strided.kernels.llvm import asks_near
 from strided.kernels.tables import begin
-from strided.kernels.word_lines import OWN, all_follow, near, put_place, ragged, row_bytes, sharing, take
+from strided.kernels.word_lines import OWN, Words, all_follow, near, put_place, ragged, row_bytes, sharing, take
 
 # Bytes of each row that are taken apart at once, and rows at least, if there are as many: short turns keep memory busy.
 _SPAN, _ROWS = 512, 8
@@ -31,6 +33,52 @@ _STEPS, _LEFT, _PITCH = OWN + 15744, OWN + 19840, 576
 # Where the list of what is asked for leaves room for no more than words ask for of their own row.
 _FULL = _STEPS - 3072
 _TAKEN = _LEFT + 64
+# The int64 of a step of a span: see `_plan_span`. The last ones are a `_Place`.
+_STEP_WORDS, _STEP_LANES, _STEP_WANTED, _STEP_LATER, _STEP_AHEAD = 0, 1, 2, 3, 4
+
+
+class _Walk(NamedTuple):
+    """The way through the tables: a block of rows of a matrix, and how their pieces are asked for."""
+
+    outer: Any
+    rows: Any
+    pieces: Any
+    #: The matrix, the first row of the block, and how many rows it has.
+    o: int
+    i: int
+    count: int
+    #: Lanes by which pieces are asked for: see `_unit`.
+    unit: int
+    #: Whether pieces have few words.
+    few: int
+
+
+class _Place(NamedTuple):
+    """A lane of a piece in a later block: how many blocks on, and bytes of the source to there."""
+
+    piece: int
+    lane: int
+    blocks: int
+    far: int
+
+
+class _Block(NamedTuple):
+    """Rows of the target that are written side by side."""
+
+    #: The address of their part of the table, and that from which their offsets count.
+    rows: int
+    origin: int
+    count: int
+    #: Bytes of each.
+    size: int
+
+
+class _Plan(NamedTuple):
+    """The steps of a span: how many, and what is asked for of the next block's words, as `_more_words` tells."""
+
+    count: int
+    times: int
+    jump: int
 
 
 @part
@@ -45,7 +93,7 @@ def take_long(unzip, shared, width, least, source, target, tables, scratch, how)
         return False
     room = simd_bytes.address(scratch) + 63 & -64
     starts = simd_bytes.address(source), simd_bytes.address(target)
-    fixed = ZERO + shared, ZERO + width, size, room, starts[0] + source.size
+    shape = Words(ZERO + shared, ZERO + width, size, room, starts[0] + source.size)
     for k in range(shared):
         put_place(room, k, room + _TAKEN + k * _PITCH)
     asks, held = not all_follow(outer, rows, size), NONE
@@ -58,16 +106,16 @@ def take_long(unzip, shared, width, least, source, target, tables, scratch, how)
             last = max(near(rows, i, pieces), min(i + _ROWS, len(rows)))
             words, count = _block(rows, i, last, shared, room)
             widest = max(widest, words)
-            block = begin(rows) + 24 * i, origin[1], count, size
+            block = _Block(begin(rows) + 24 * i, origin[1], count, size)
             for n in range(i + count, i + 2 * count if asks else ZERO):
                 ask_for_ends(starts[1] + place_of(outer, rows, o, n, 1) + pieces[0, 1], size)
-            walk = outer, rows, pieces, (o, i, count), unit, few
+            walk = _Walk(outer, rows, pieces, o, i, count, unit, few)
             here, done = (ZERO, ZERO), ZERO
             while done < size:
                 here, some, plan = _plan_span(walk, here, words, widest, width, room + _STEPS)
                 for w in range(0, words, max(1, _ROWS // shared)):
                     band = w, min(words, w + max(1, _ROWS // shared))
-                    asked = _take_span(unzip, fixed, origin[0], band, walk, plan, how)
+                    asked = _take_span(unzip, shape, origin[0], band, walk, plan, how)
                     _write_span(block, band, done, some, asked, few, room)
                 done += some
             held = _join(block, held, room)
@@ -94,13 +142,10 @@ def _block(rows, i, last, shared, room):
 
 @part
 def _ahead(walk, here, words, width):
-    """What is taken apart so much later than a piece's lane: a piece's lane, so many blocks on, and bytes to these.
-
-    `walk` has tables, of a block the matrix, its first row and the number of its rows, and what pieces are like.
-    """
+    """What is taken apart so much later than a piece's lane: a piece's lane, so many blocks on, and bytes to these."""
     p, c = here
-    most = _AHEAD_FEW if walk[5] else _AHEAD
-    return _gone(walk, (p, ZERO, ZERO, ZERO), c + max(1, most * width // (4 * words * _SPAN)) * _SPAN // width)
+    most = _AHEAD_FEW if walk.few else _AHEAD
+    return _gone(walk, _Place(p, ZERO, ZERO, ZERO), c + max(1, most * width // (4 * words * _SPAN)) * _SPAN // width)
 
 
 @part
@@ -126,7 +171,7 @@ def _units(lanes, unit):
 @part
 def _gone(walk, place, lanes):
     """A place as `_ahead` tells it, so many lanes on."""
-    outer, rows, pieces, (o, i, count), unit, _ = walk
+    outer, rows, pieces, o, i, count, unit, _ = walk
     p, c, blocks, far = place
     c += lanes
     while c >= _units(pieces[p, 2], unit):
@@ -135,7 +180,7 @@ def _gone(walk, place, lanes):
         if p == len(pieces):
             p, blocks = ZERO, blocks + 1
             far = place_of(outer, rows, o, i + blocks * count, 0) - place_of(outer, rows, o, i, 0)
-    return p, c, blocks, far
+    return _Place(p, c, blocks, far)
 
 
 @part
@@ -145,32 +190,32 @@ def _plan_span(walk, here, words, widest, width, steps):
     A step is where its words are, how many lanes are taken apart, how many are asked for meanwhile, and where these
     are. What is written of a line behind a piece, the next piece overwrites; the span ends where it could not be kept.
     """
-    _, _, pieces, _, unit, _ = walk
+    pieces, unit = walk.pieces, walk.unit
     each, (p, c), size, count, asked = 64 // width, here, ZERO, ZERO, ZERO
     ahead = _ahead(walk, here, widest, width)
     while p < len(pieces) and size <= _SPAN - 64 and count < _MOST:
         some = min(pieces[p, 2] - c, (_SPAN - size >> 6) * each)
         if unit > 1:
-            some = min(some, _units(pieces[ahead[0], 2], unit) - ahead[1])
+            some = min(some, _units(pieces[ahead.piece, 2], unit) - ahead.lane)
         on = _units(pieces[p, 2], unit) - c if c + some == pieces[p, 2] else some
         # No more than the list of what is asked for has room for.
-        wanted = min(on, pieces[ahead[0], 2] - ahead[1], 3 * _SPAN // width - asked)
-        step = pieces[p, 0] + 4 * c, some, wanted, ahead[3] + pieces[ahead[0], 0] + 4 * ahead[1]
+        wanted = min(on, pieces[ahead.piece, 2] - ahead.lane, 3 * _SPAN // width - asked)
+        step = pieces[p, 0] + 4 * c, some, wanted, ahead.far + pieces[ahead.piece, 0] + 4 * ahead.lane
         for k in range(4):
             simd_bytes.put_item(steps + 64 * count, ZERO + k, step[k])
-            simd_bytes.put_item(steps + 64 * count, ZERO + 4 + k, ahead[k])
+            simd_bytes.put_item(steps + 64 * count, ZERO + _STEP_AHEAD + k, ahead[k])
         ahead, count, size, asked = _gone(walk, ahead, on), count + 1, size + some * width, asked + max(ZERO, wanted)
         c += some
         if c == pieces[p, 2]:
             p, c = p + 1, ZERO
     times, jump = _more_words(walk, words, widest)
-    return (p, c), size, (count, times, jump)
+    return (p, c), size, _Plan(count, times, jump)
 
 
 @part
 def _more_words(walk, words, widest):
     """How many words of the next block, where that has more, are asked for by each one, and bytes between them."""
-    _, rows, _, (_, i, count), _, _ = walk
+    rows, i, count = walk.rows, walk.i, walk.count
     first = sharing(rows, ZERO, len(rows))
     if words >= widest or i + count < len(rows) or first >= len(rows):
         return ZERO + 1, ZERO
@@ -178,38 +223,41 @@ def _more_words(walk, words, widest):
 
 
 @part
-def _take_span(unzip, fixed, start, band, walk, plan, how):
+def _take_span(unzip, shape, start, band, walk, plan, how):
     """Take the steps of a span with a band of words; the end of the list of what is to be asked for.
 
     Of pieces that end inside lines, no others are asked for and read than those with something that is wanted.
     """
-    shared, width, _, room, _ = fixed
-    count, times, jump = plan
+    shared, width, room = shape.shared, shape.width, shape.room
     each, asked, size = 64 // width, room + _ASKED, ZERO
-    for n in range(count):
+    for n in range(plan.count):
         step = room + _STEPS + 64 * n
-        words, some = simd_bytes.item(step, ZERO), simd_bytes.item(step, ZERO + 1)
-        wanted, later = simd_bytes.item(step, ZERO + 2), simd_bytes.item(step, ZERO + 3)
-        piece, lane = simd_bytes.item(step, ZERO + 4), simd_bytes.item(step, ZERO + 5)
-        blocks, far = simd_bytes.item(step, ZERO + 6), simd_bytes.item(step, ZERO + 7)
+        words, some = simd_bytes.item(step, ZERO + _STEP_WORDS), simd_bytes.item(step, ZERO + _STEP_LANES)
+        wanted, later = simd_bytes.item(step, ZERO + _STEP_WANTED), simd_bytes.item(step, ZERO + _STEP_LATER)
+        begun = _Place(
+            simd_bytes.item(step, ZERO + _STEP_AHEAD),
+            simd_bytes.item(step, ZERO + _STEP_AHEAD + 1),
+            simd_bytes.item(step, ZERO + _STEP_AHEAD + 2),
+            simd_bytes.item(step, ZERO + _STEP_AHEAD + 3),
+        )
         for w in range(band[0], band[1]):
             word, at = start + simd_bytes.cell(room + _WORDS, w, 0), w * shared * _PITCH + size
-            if walk[4] == 1:
-                ahead = piece, lane, blocks, far
+            if walk.unit == 1:
+                ahead = begun
                 for k in range(0, some, each):
                     s, lanes = word + words + 4 * k, min(each, some - k)
                     ahead, asked = _ask(walk, ahead, word, lanes, asked, room + _STEPS)
-                    take(unzip, fixed, s, lanes, 4 * lanes, room, at + k * width, how)
+                    take(unzip, shape, s, lanes, 4 * lanes, room, at + k * width, how)
                 continue
             for k in range(0, some, each):
                 if k < wanted:
                     asked = _ask_lines(word + later + 4 * k, each, asked)
-                take(unzip, fixed, word + words + 4 * k, min(each, some - k), 4 * each, room, at + k * width, how)
+                take(unzip, shape, word + words + 4 * k, min(each, some - k), 4 * each, room, at + k * width, how)
             for k in range(_units(some, each), wanted, each):
                 asked = _ask_lines(word + later + 4 * k, each, asked)
-            for m in range(1, times if blocks else ZERO):
+            for m in range(1, plan.times if begun.blocks else ZERO):
                 for k in range(0, wanted if asked < room + _FULL else ZERO, each):
-                    asked = _ask_lines(word + later + 4 * k + m * jump, each, asked)
+                    asked = _ask_lines(word + later + 4 * k + m * plan.jump, each, asked)
         size += some * width
     return asked
 
@@ -230,7 +278,7 @@ def _ask(walk, ahead, word, lanes, asked, end):
 
     The answer is what comes next.
     """
-    _, _, pieces, _, _, few = walk
+    pieces, few = walk.pieces, walk.few
     while lanes > 0:
         p, c, _, far = ahead
         some, s = min(lanes, pieces[p, 2] - c), word + far + pieces[p, 0] + 4 * c
@@ -247,7 +295,7 @@ def _ask(walk, ahead, word, lanes, asked, end):
 @part
 def _write_span(block, band, done, size, asked, few, room):
     """Write the whole lines of a span of rows, but for the one in which a row begins, after `done` bytes of each."""
-    rows, origin, _, _ = block
+    rows, origin = block.rows, block.origin
     now = room + _ASKED
     for n in range(simd_bytes.cell(room + _WORDS, band[0], 1), simd_bytes.cell(room + _WORDS, band[1], 1)):
         t, place = origin + simd_bytes.cell(rows, n, 1) + done, simd_bytes.cell(room + _PLACES, n, 1)
@@ -279,10 +327,10 @@ def _join(block, held, room):
             t, source = t + size - some, simd_bytes.cell(room + _PLACES, n, 1) - some
         if some:
             begin, end, base = begun_at(held, t, ZERO + 1, room + _HELD)
-            simd_bytes.store(put_at((begin, end, base), room + _HELD), simd_bytes.load(source))
+            simd_bytes.store(put_at(Run(begin, end, base), room + _HELD), simd_bytes.load(source))
             end += some
-            held = begin, end, base
+            held = Run(begin, end, base)
             if not end & 63:
                 finish(held, ZERO + 1, room + _HELD)
-                held = end, end, end
+                held = Run(end, end, end)
     return held

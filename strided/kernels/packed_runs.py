@@ -6,13 +6,40 @@ element's highest bit is extended to its byte. On the way to packed elements, hi
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from strided.kernels import packed_elements, simd_bytes
 from strided.kernels.compile import BYTES, NUMBER, TABLE, WRITABLE, ZERO, kernel, part
 from strided.kernels.held_run import NONE, begun_at, finish, grown, move_run, put_at
 from strided.kernels.row_driver import flush, go_on
+from strided.kernels.row_parts import Line
 
 _AHEAD = 1024  # bytes between a load and the line prefetched with it
 _SHORT_RUN, _RUN = 256, 1 << 12  # bytes of runs that are put together before they are written; where in the scratch
+
+
+class _Unpacking(NamedTuple):
+    """How packed elements become bytes."""
+
+    #: Of an element, and as many ones.
+    bits: int
+    mask: int
+    #: Its sign if it has one, else 0.
+    sign: int
+    #: `high_first`.
+    flip: int
+
+
+class _Packing(NamedTuple):
+    """How bytes become packed elements."""
+
+    #: Of an element, and as many ones.
+    bits: int
+    mask: int
+    #: Elements of a byte.
+    each: int
+    #: `high_first`.
+    flip: int
 
 
 @part
@@ -51,7 +78,7 @@ def _bytes_from(source, bit, how, room):
 @part
 def _unpack_run(source, element, t, count, how, room):
     """Copy `count` packed elements, the first of which is number `element` of the source, to bytes at `t`."""
-    bits = how[0]
+    bits = how.bits
     bit, end, long = element * bits, t + count, count >= 64
     while t + 64 <= end:
         simd_bytes.store(t, _bytes_from(source, bit, how, room))
@@ -69,7 +96,7 @@ def _unpack_run(source, element, t, count, how, room):
 @part
 def _unpack_lines(source, element, t, count, how, line, room):
     """The same by whole lines, past the caches; return the line begun. See `row_driver.copy_piece`."""
-    bits = how[0]
+    bits = how.bits
     bit = element * bits
     first, end, carry = line
     if t != end:
@@ -78,7 +105,7 @@ def _unpack_lines(source, element, t, count, how, line, room):
     filled = end & 63
     if filled:
         more = _bytes_from(source, bit - filled * bits, how, room)
-        line, made = go_on((first, end, carry), more, count, ZERO + 1, room)
+        line, made = go_on(Line(first, end, carry), more, count, ZERO + 1, room)
         first, end, carry = line
         if end & 63:
             return line
@@ -93,7 +120,7 @@ def _unpack_lines(source, element, t, count, how, line, room):
     if count:
         carry = _bytes_from(source, bit, how, room)
         end += count
-    return first, end, carry
+    return Line(first, end, carry)
 
 
 @part
@@ -103,7 +130,7 @@ def _unpack_short(source, element, t, count, how, held, room):
     place = put_at(held, room + _RUN)
     for k in range(0, count, 64):
         # What is written behind the end is overwritten by what follows.
-        simd_bytes.store(place + k, _bytes_from(source, (element + k) * how[0], how, room))
+        simd_bytes.store(place + k, _bytes_from(source, (element + k) * how.bits, how, room))
     return grown(held, count, ZERO + 1, room + _RUN)
 
 
@@ -172,9 +199,9 @@ def unpack(source, target, outer, rows, pieces, bits, signed, high_first, stream
 
     Tables as in `drive`: offsets of the source count elements, those of the target bytes; a lane is an element.
     """
-    how = bits, (1 << bits) - 1, signed << bits - 1, high_first
+    how = _Unpacking(bits, (1 << bits) - 1, signed << bits - 1, high_first)
     room = simd_bytes.address(scratch) + 63 & -64
-    line, held = (room, room, simd_bytes.zero()), NONE
+    line, held = Line(room, room, simd_bytes.zero()), NONE
     longest = ZERO
     for p in range(pieces.shape[0]):
         longest = max(longest, pieces[p, 2])
@@ -202,7 +229,7 @@ def pack(source, target, outer, rows, pieces, bits, high_first, streaming, scrat
     Tables as in `drive`: offsets of the source count bytes, those of the target elements; a lane is an element. Bits
     that no table names stay as they are, by reading and writing whole bytes: threads may not share those.
     """
-    how = bits, (1 << bits) - 1, 8 // bits, high_first
+    how = _Packing(bits, (1 << bits) - 1, 8 // bits, high_first)
     room, ends = simd_bytes.address(scratch), simd_bytes.address(source) + source.size
     for o in range(outer.shape[0]):
         for r in range(rows.shape[0]):

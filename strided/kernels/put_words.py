@@ -10,6 +10,7 @@ from __future__ import annotations
 from strided.kernels import CACHED, bitfields, simd_bytes
 from strided.kernels.compile import ZERO, part, separate
 from strided.kernels.held_run import move_end, move_run
+from strided.kernels.row_parts import Pieces, Place, Word
 from strided.kernels.shared_rows import GATHERED_ROW, SIDE, is_complete
 from strided.kernels.tables import begin
 
@@ -39,46 +40,44 @@ def put_at_once(braid, fetch, patch, widths, source, target, tables, streaming, 
         s, t = simd_bytes.address(source) + outer[o, 0], simd_bytes.address(target) + outer[o, 1]
         for r in range(len(row_cuts) - 1):
             for c in range(len(piece_cuts) - 1):
-                cut = pieces, piece_cuts[c], piece_cuts[c + 1], len(pieces)
+                cut = Pieces(pieces, piece_cuts[c], piece_cuts[c + 1], len(pieces))
                 i, last = row_cuts[r], row_cuts[r + 1]
                 while i < last:
                     to = t + rows[i, 1]
                     if is_complete(rows, i, last, shared):
-                        for p in range(cut[1], cut[2]):
+                        for p in range(cut.first, cut.last):
                             braid(begin(rows) + 24 * i, s + pieces[p, 0], to + pieces[p, 1], pieces[p, 2] * s_lane)
                         i += shared
                     else:
-                        ahead = True, ZERO, end, False
-                        i += patch(fetch, fixed, (s, to), rows, i, last, cut, ZERO + GATHERED_ROW, ahead)
+                        word = Word(True, ZERO, end, False)
+                        i += patch(fetch, fixed, Place(s, to), rows, i, last, cut, ZERO + GATHERED_ROW, word)
     return True
 
 
 @part
-def put_together(fetch, put_rows, bits, flip, fixed, place, rows, i, last, cut, manner, ahead):
+def put_together(fetch, put_rows, bits, flip, fixed, place, rows, i, last, cut, manner, word):
     """Write the rows of one word, from row `i` on: the `patch` of `drive_shared` for up to 8 bits; how many rows.
 
-    `ahead` tells whether pieces are long, how far on the source is asked for, where it ends, and whether the word is
-    complete.
+    `place` is where the matrix begins in the source, and the row in the target.
     """
-    long, lead, end, complete = ahead
-    if not long:
+    if not word.long:
         return patched(fetch, put_rows, bits, flip, fixed, place, rows, i, last, cut, manner)
-    shared = fixed[3]
-    count, mask = (shared, ZERO + EVERY_BIT) if complete else _present(rows, i, last, bits, flip)
+    _, _, _, shared, _, room = fixed
+    count, mask = (shared, ZERO + EVERY_BIT) if word.complete else _present(rows, i, last, bits, flip)
     # The rows of a byte stand in the table from its lowest bits on.
     row_flip = (8 // bits - 1) * (flip > 0) if bits < 8 else ZERO
-    far = _locate(place[0], rows, i, count, shared, row_flip, fixed[5])
-    pieces, first, stop, _ = cut
-    for p in range(first, stop):
-        s, t = pieces[p, 0], place[1] + pieces[p, 1]
+    far = _locate(place.source, rows, i, count, shared, row_flip, room)
+    pieces = cut.table
+    for p in range(cut.first, cut.last):
+        s, t = pieces[p, 0], place.target + pieces[p, 1]
         lanes = pieces[p, 2]
         for c in range(0, lanes, 64):
             if mask != EVERY_BIT and simd_bytes.writes_by_mask():
                 _ask_to_write(t + 4 * (c + 64), 4 * (lanes - c - 64))
-            if lead:
+            if word.lead:
                 for k in range(i, i + count):
-                    simd_bytes.prefetch(place[0] + rows[k, 0] + s + c + lead)
-            is_end = far + s + c + 64 > end
+                    simd_bytes.prefetch(place.source + rows[k, 0] + s + c + word.lead)
+            is_end = far + s + c + 64 > word.end
             _put_lines(put_rows, bits, fixed, s + c, t + 4 * c, min(64, lanes - c), mask, is_end)
     return count
 
@@ -160,12 +159,12 @@ def _spill(shared, at, count, room):
 def patched(fetch, put_rows, bits, flip, fixed, place, rows, i, last, cut, manner):
     """The same for pieces of any length, 16 words at a time by way of the scratch; how many rows."""
     s_lane, t_lane, step, _, _, room = fixed
-    pieces, first, end, _ = cut
+    pieces = cut.table
     count, mask = _present(rows, i, last, bits, flip)
     side = room + SIDE
-    for p in range(first, end):
+    for p in range(cut.first, cut.last):
         left = pieces[p, 2] * s_lane
-        s, t = place[0] + pieces[p, 0], place[1] + pieces[p, 1]
+        s, t = place.source + pieces[p, 0], place.target + pieces[p, 1]
         while left > 0:
             some = min(GATHERED_ROW, left)
             for k in range(i, i + count):

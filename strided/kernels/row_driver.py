@@ -13,19 +13,10 @@ A streamed target is written in whole lines. What a piece leaves of a line stays
 piece, row or matrix that goes on where this one ended completes it. So odd sizes, and targets that begin inside a
 line, cost little.
 
-What one part hands to the next goes by these names, here and in `shared_rows` and `put_words`:
-
-- `fixed`: bytes of a lane on both sides, bytes of the source that make a line, rows that share a lane of the target,
-  whether to stream, and scratch memory
-- `origin`: the addresses of a matrix in the source and in the target; `place`: those of a row, or of a piece and its
-  bytes in the target
-- `chosen`: the rows' table, and the block of them, from and to; `cut`: the same of the pieces, and how many there are
-- `ends`: the addresses at which the source begins and ends
-- `how`: how a row is fetched, and the lowest and the highest address from which a fetch reads the source alone
-- `line`: the line begun and not yet written: where its first byte belongs, where its last one ends, and all of it
-- `lead`: bytes on to what is asked for, whether the source lies beyond the caches, bytes of a row whose two ends are
-  asked for (0 for none), and the lines behind short pieces, as `lines_ahead.gap_behind` tells them
-- `ahead`: what `lines_ahead.ask` takes; `later`: what `lines_ahead.ask_for_end` takes
+What one part hands to the next goes by the same names here and in `shared_rows` and `put_words`, and has its fields
+in `row_parts`: `fixed`, `how`, `line`, `lead`, `ahead`, `later` and `ends` are what the classes of these names say;
+`origin` is the `Place` of a matrix and `place` that of a row, `piece` a part of a row, `chosen` a block of `Rows` and
+`cut` one of `Pieces`.
 """
 
 from __future__ import annotations
@@ -45,6 +36,7 @@ from strided.kernels.lines_ahead import (
     lines_in_turn,
     next_block,
 )
+from strided.kernels.row_parts import NO_GAP, Ahead, Ends, How, Later, Lead, Line, Piece, Pieces, Place, Rows
 
 ARGUMENTS = (BYTES, WRITABLE, TABLE, TABLE, TABLE, LIST, LIST, NUMBER, WRITABLE)
 """Arguments of these kernels: source, target, the five tables, whether to stream, scratch."""
@@ -67,8 +59,8 @@ def drive(fetch, spill, aim, block, known, widths, source, target, tables, strea
     s_lane, t_lane, shared = widths
     room = simd_bytes.address(scratch) + 255 & -256
     fixed = s_lane, t_lane, 64 * s_lane // t_lane, shared, streaming, room
-    ends = simd_bytes.address(source), simd_bytes.address(source) + source.size
-    line = room, room, simd_bytes.zero()
+    ends = Ends(simd_bytes.address(source), simd_bytes.address(source) + source.size)
+    line = Line(room, room, simd_bytes.zero())
     end = end_of_rows(fixed, rows, pieces)
     far = ZERO + (source.size > CACHED)
     lanes, _ = sums(pieces)
@@ -77,19 +69,19 @@ def drive(fetch, spill, aim, block, known, widths, source, target, tables, strea
     soon = block_ahead(outer, row_cuts, piece_cuts, size, s_lane > t_lane, gaps)
     # Lines of the target that rows share are made of lines that begin before a row, or end behind it.
     tail = lanes * s_lane if gaps and streaming and lanes * t_lane & 63 else ZERO
-    short = gap_behind(rows, pieces, s_lane) if far and s_lane <= 2 * t_lane else (ZERO, ZERO)
+    short = gap_behind(rows, pieces, s_lane) if far and s_lane <= 2 * t_lane else NO_GAP
     matrices = max(1, ROWS_AHEAD * shared // max(1, len(rows)))
     t = simd_bytes.address(target)
     for o in range(len(outer)):
-        origin = ends[0] + outer[o, 0], t + outer[o, 1]
+        origin = Place(ends.first + outer[o, 0], t + outer[o, 1])
         beyond = t + outer[min(o + matrices, len(outer) - 1), 1]
-        later = len(rows), end, beyond
+        later = Later(len(rows), end, beyond)
         for r in range(len(row_cuts) - 1):
-            chosen = rows, row_cuts[r], row_cuts[r + 1]
+            chosen = Rows(rows, row_cuts[r], row_cuts[r + 1])
             for p in range(len(piece_cuts) - 1):
-                first, last = piece_cuts[p], piece_cuts[p + 1]
-                cut = pieces, first, last, len(pieces)
-                lead = lead_of(outer, rows, pieces, row_cuts, piece_cuts, (o, r, p), soon), far, tail, short
+                cut = Pieces(pieces, piece_cuts[p], piece_cuts[p + 1], len(pieces))
+                on = lead_of(outer, rows, pieces, row_cuts, piece_cuts, (o, r, p), soon)
+                lead = Lead(on, far, tail, short)
                 soon = next_block(row_cuts, piece_cuts, soon)
                 line = block(fetch, spill, aim, fixed, origin, chosen, cut, lead, later, ends, options, known, line)
     flush(line, room)
@@ -110,26 +102,26 @@ def sums(pieces):
 @part
 def rows_alone(fetch, spill, aim, fixed, origin, chosen, cut, lead, later, ends, options, known, line):
     """Copy the pieces of one block of rows that share no lanes of the target; return the line begun."""
-    step = fixed[2]
+    _, _, step, _, _, _ = fixed
     rows, i, last = chosen
-    asks = later[1] > 0 and cut[2] == cut[3]
+    asks = later.end > 0 and cut.last == cut.count
     while i < last:
-        place = origin[0] + rows[i, 0], origin[1] + rows[i, 1]
+        place = Place(origin.source + rows[i, 0], origin.target + rows[i, 1])
         member = rows[i, 2]
-        how = aim(member, ZERO, options), ends[0], ends[1] - step
-        is_first = i == chosen[1] or rows[i - 1, 0] != rows[i, 0]
+        how = How(aim(member, ZERO, options), ends.first, ends.last - step)
+        is_first = i == chosen.first or rows[i - 1, 0] != rows[i, 0]
         is_last = i + 1 == last or rows[i + 1, 0] != rows[i, 0]
-        first, lines = lines_in_turn(step, known, last - chosen[1], member, is_first, is_last)
-        ahead = lead[0] + 64 * first, lines, lead[1], ZERO + 1
+        first, lines = lines_in_turn(step, known, last - chosen.first, member, is_first, is_last)
+        ahead = Ahead(lead.on + 64 * first, lines, lead.far, ZERO + 1)
         if asks:
-            ask_for_end(origin[1], rows, i + ROWS_AHEAD, later)
+            ask_for_end(origin.target, rows, i + ROWS_AHEAD, later)
         line = copy_row(fetch, spill, fixed, place, cut, how, ahead, line)
-        if lead[3][1] and member == 0 and cut[2] == cut[3]:
-            ask_for_gap(place[0] + cut[0][cut[3] - 1, 0] + lead[0], lead[3])
-        if lead[2]:
-            begin = place[0] + cut[0][0, 0] + lead[0]
+        if lead.gap.last and member == 0 and cut.last == cut.count:
+            ask_for_gap(place.source + cut.table[cut.count - 1, 0] + lead.on, lead.gap)
+        if lead.tail:
+            begin = place.source + cut.table[0, 0] + lead.on
             simd_bytes.prefetch(begin - 32)
-            simd_bytes.prefetch(begin + lead[2] - 1)
+            simd_bytes.prefetch(begin + lead.tail - 1)
         i += 1
     return line
 
@@ -144,15 +136,15 @@ def copy_row(fetch, spill, fixed, place, cut, how, ahead, line):
     pieces, p, last, _ = cut
     skip, extra = ZERO, ZERO
     if streaming:
-        skip, extra = _seam(cut, p, place[1], t_lane), _seam(cut, last, place[1], t_lane)
+        skip, extra = _seam(cut, p, place.target, t_lane), _seam(cut, last, place.target, t_lane)
     while p < last or (p == last and extra > 0):
-        s = place[0] + pieces[p, 0] + (skip * step >> 6)
-        t = place[1] + pieces[p, 1] + skip
-        count = pieces[p, 2] * t_lane - skip if p < last else extra
+        s = place.source + pieces[p, 0] + (skip * step >> 6)
+        t = place.target + pieces[p, 1] + skip
+        piece = Piece(s, t, pieces[p, 2] * t_lane - skip if p < last else extra)
         if streaming and not t & t_lane - 1:
-            line = copy_piece(fetch, spill, fixed, (s, t, count), how, ahead, line)
+            line = copy_piece(fetch, spill, fixed, piece, how, ahead, line)
         else:
-            copy_plain(fetch, spill, fixed, (s, t, count), how, ahead)
+            copy_plain(fetch, spill, fixed, piece, how, ahead)
         skip = ZERO
         p += 1
     return line
@@ -161,8 +153,8 @@ def copy_row(fetch, spill, fixed, place, cut, how, ahead, line):
 @part
 def _seam(cut, p, t_row, t_lane):
     """Bytes at the start of a piece that complete the line in which the piece before it ends."""
-    pieces, _, _, count = cut
-    if p == 0 or p == count:
+    pieces = cut.table
+    if p == 0 or p == cut.count:
         return ZERO
     begins = pieces[p, 1]
     if pieces[p - 1, 1] + pieces[p - 1, 2] * t_lane != begins:
@@ -171,10 +163,10 @@ def _seam(cut, p, t_row, t_lane):
 
 
 @part
-def copy_piece(fetch, spill, fixed, place, how, ahead, line):
+def copy_piece(fetch, spill, fixed, piece, how, ahead, line):
     """Copy a piece by whole lines; return the line begun."""
     _, _, step, shared, streaming, room = fixed
-    s, t, count = place
+    s, t, count = piece
     first, end, carry = line
     if t != end:
         flush(line, room)
@@ -183,7 +175,7 @@ def copy_piece(fetch, spill, fixed, place, how, ahead, line):
     if filled:
         ask(s, end, step, shared, ahead)
         more = edge(fetch, spill, s, filled, count, step, how, room)
-        line, made = go_on((first, end, carry), more, count, streaming, room)
+        line, made = go_on(Line(first, end, carry), more, count, streaming, room)
         first, end, carry = line
         if end & 63:
             return line
@@ -191,7 +183,7 @@ def copy_piece(fetch, spill, fixed, place, how, ahead, line):
         count -= made
     while count >= 64:
         ask(s, end, step, shared, ahead)
-        simd_bytes.put(end, fetch(s, how[0]), streaming)
+        simd_bytes.put(end, fetch(s, how.manner), streaming)
         end += 64
         s += step
         count -= 64
@@ -200,7 +192,7 @@ def copy_piece(fetch, spill, fixed, place, how, ahead, line):
         ask(s, end, step, shared, ahead)
         carry = edge(fetch, spill, s, ZERO, count, step, how, room)
         end += count
-    return first, end, carry
+    return Line(first, end, carry)
 
 
 @part
@@ -218,8 +210,8 @@ def go_on(line, more, count, streaming, room):
         if first == end - 64:
             simd_bytes.put(first, carry, streaming)
         else:
-            flush((first, end, carry), room)
-    return (first, end, carry), made
+            flush(Line(first, end, carry), room)
+    return Line(first, end, carry), made
 
 
 @part
@@ -232,28 +224,28 @@ def flush(line, room):
 
 
 @part
-def copy_plain(fetch, spill, fixed, place, how, ahead):
+def copy_plain(fetch, spill, fixed, piece, how, ahead):
     """Copy a piece by stores of any alignment. What comes next is asked for only where it comes from memory."""
-    step, shared, room = fixed[2], fixed[3], fixed[5]
-    s, t, count = place
+    _, _, step, shared, _, room = fixed
+    s, t, count = piece
     if count < 64:
-        if ahead[2]:
+        if ahead.far:
             ask(s, t, step, shared, ahead)
         simd_bytes.store(room, edge(fetch, spill, s, ZERO, count, step, how, room))
         simd_bytes.move(t, room, count)
         return
     rest = count - 64
     while rest > 0:
-        if ahead[2]:
+        if ahead.far:
             ask(s, t, step, shared, ahead)
-        simd_bytes.store(t, fetch(s, how[0]))
+        simd_bytes.store(t, fetch(s, how.manner))
         t += 64
         s += step
         rest -= 64
     # The last line overlaps the one before it.
-    if ahead[2]:
+    if ahead.far:
         ask(s, t, step, shared, ahead)
-    simd_bytes.store(t + rest, fetch(s + (rest * step >> 6), how[0]))
+    simd_bytes.store(t + rest, fetch(s + (rest * step >> 6), how.manner))
 
 
 @part

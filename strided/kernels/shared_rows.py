@@ -6,8 +6,9 @@ from strided.kernels import simd_bytes
 from strided.kernels.compile import ZERO, part, separate
 from strided.kernels.lines_ahead import ROWS_AHEAD, ask_for_end, ask_for_words, side_by_side
 from strided.kernels.row_driver import copy_piece, copy_plain, copy_row, drive, sums
+from strided.kernels.row_parts import Ahead, How, Known, Piece, Place, Word
 
-_NOTHING_AHEAD = ZERO, ZERO, ZERO, ZERO + 1
+_NOTHING_AHEAD = Ahead(ZERO, ZERO, ZERO, ZERO + 1)
 # Kinds of groups of rows.
 _EVEN, _UNEVEN, _ALONE = range(3)
 # Where unevenly spaced rows are brought together in the scratch, and bytes from one row to the next.
@@ -31,8 +32,9 @@ def drive_shared(fetch, spill, aim, block, widths, source, target, tables, strea
     mixed = streaming and _are_mixed(outer, rows, pieces, widths[2])
     # Rows of pieces not much shorter than 64 lanes are put into words by lines, those of few rows if they have as many;
     # words that are streamed begin with a line.
-    long = ZERO + (lanes > 16 * len(pieces)) + (lanes >= 64 * len(pieces)), phases
-    known = _alike(rows, row_cuts, widths[2]), long, mixed, lanes * widths[0]
+    long = ZERO + (lanes > 16 * len(pieces)) + (lanes >= 64 * len(pieces))
+    group, pitch = _alike(rows, row_cuts, widths[2])
+    known = Known(group, pitch, long, phases, mixed, lanes * widths[0])
     streams = ZERO if mixed else streaming
     drive(fetch, spill, aim, block, known, widths, source, target, tables, streams, scratch, options)
 
@@ -47,46 +49,44 @@ def blocks(patch):
     @part
     def block(fetch, spill, aim, fixed, origin, chosen, cut, lead, later, ends, options, known, line):
         """Copy the pieces of one block of rows; return the line begun."""
-        step, shared = fixed[2], fixed[3]
-        alike, long, mixed, dense = known
+        _, t_lane, step, shared, streaming, _ = fixed
+        mixed = known.mixed
         rows, i, last = chosen
-        asks = later[1] > 0 and cut[2] == cut[3]
+        asks = later.end > 0 and cut.last == cut.count
         while i < last:
-            s, t, member = (
-                origin[0] + rows[i, 0],
-                origin[1] + rows[i, 1],
-                rows[i, 2],
-            )
-            if alike[0] == _EVEN:
-                group, pitch = (alike[0] if _is_whole(rows, i, last, shared) else ZERO + _ALONE), alike[1]
+            place, member = Place(origin.source + rows[i, 0], origin.target + rows[i, 1]), rows[i, 2]
+            if known.group == _EVEN:
+                group, pitch = (known.group if _is_whole(rows, i, last, shared) else ZERO + _ALONE), known.pitch
             else:
                 group, pitch = _group(rows, i, last, shared)
             reach = pitch * (shared - 1)
-            how = aim(member, pitch, options), ends[0] - min(0, reach), ends[1] - step - max(0, reach)
-            by_lines = shared >= _FEW_SHARED and long[0] > (shared == _FEW_SHARED)
-            by_lines = by_lines and not (fixed[4] and (t | long[1]) & 63)
+            manner = aim(member, pitch, options)
+            how = How(manner, ends.first - min(0, reach), ends.last - step - max(0, reach))
+            by_lines = shared >= _FEW_SHARED and known.long > (shared == _FEW_SHARED)
+            by_lines = by_lines and not (streaming and (place.target | known.phases) & 63)
             if group == _ALONE or by_lines:
                 manner = aim(member, ZERO + GATHERED_ROW, options)
-                ahead = long[0] > 0, lead[0] * lead[1], ends[1], group != _ALONE
-                done = patch(fetch, fixed, (origin[0], t), rows, i, last, cut, manner, ahead)
-                if group == _ALONE and (fixed[4] or mixed):
-                    ask_for_words(origin[1], rows, i, done, shared if mixed else ZERO, later, cut, fixed[1])
+                word = Word(known.long > 0, lead.on * lead.far, ends.last, group != _ALONE)
+                at = Place(origin.source, place.target)
+                done = patch(fetch, fixed, at, rows, i, last, cut, manner, word)
+                if group == _ALONE and (streaming or mixed):
+                    ask_for_words(origin.target, rows, i, done, shared if mixed else ZERO, later, cut, t_lane)
                 elif asks:
-                    ask_for_end(origin[1], rows, i + ROWS_AHEAD * shared, later)
+                    ask_for_end(origin.target, rows, i + ROWS_AHEAD * shared, later)
                 i += done
             elif group == _UNEVEN:
                 manner = aim(member, ZERO + GATHERED_ROW, options)
-                line = _gather(fetch, spill, fixed, origin[0], t, rows, i, cut, manner, line)
+                line = _gather(fetch, spill, fixed, origin.source, place.target, rows, i, cut, manner, line)
                 i += shared
             else:
                 # Each row goes on where the one before it ends, or not.
-                joins = shared >= _FEW_SHARED and pitch == dense
-                ahead = side_by_side(lead, s, shared) if joins else (lead[0], pitch, lead[1], ZERO + 1)
+                joins = shared >= _FEW_SHARED and pitch == known.dense
+                ahead = side_by_side(lead, place.source, shared) if joins else Ahead(lead.on, pitch, lead.far, ZERO + 1)
                 if mixed:
-                    ask_for_words(origin[1], rows, i, ZERO + shared, shared, later, cut, fixed[1])
+                    ask_for_words(origin.target, rows, i, ZERO + shared, shared, later, cut, t_lane)
                 elif asks:
-                    ask_for_end(origin[1], rows, i + ROWS_AHEAD * shared, later)
-                line = copy_row(fetch, spill, fixed, (s, t), cut, how, ahead, line)
+                    ask_for_end(origin.target, rows, i + ROWS_AHEAD * shared, later)
+                line = copy_row(fetch, spill, fixed, place, cut, how, ahead, line)
                 i += shared
         return line
 
@@ -188,10 +188,9 @@ def is_complete(rows, i, last, shared):
 def _gather(fetch, spill, fixed, start, t, rows, i, cut, manner, line):
     """Copy a group whose rows lie anywhere, by way of the scratch."""
     s_lane, t_lane, _, shared, streaming, room = fixed
-    side = room + SIDE
-    how = manner, side - 64, side + GATHERED_ROW * shared
-    pieces, first, last, _ = cut
-    for p in range(first, last):
+    side, pieces = room + SIDE, cut.table
+    how = How(manner, side - 64, side + GATHERED_ROW * shared)
+    for p in range(cut.first, cut.last):
         place = t + pieces[p, 1]
         count = pieces[p, 2] * s_lane
         for done in range(0, count, GATHERED_ROW - 64):
@@ -199,9 +198,9 @@ def _gather(fetch, spill, fixed, start, t, rows, i, cut, manner, line):
             for k in range(shared):
                 s = start + rows[i + k, 0] + pieces[p, 0]
                 simd_bytes.move(side + GATHERED_ROW * k, s + done, some)
-            to = side, place + done * t_lane // s_lane, some * t_lane // s_lane
+            piece = Piece(side, place + done * t_lane // s_lane, some * t_lane // s_lane)
             if streaming and not place & t_lane - 1:
-                line = copy_piece(fetch, spill, fixed, to, how, _NOTHING_AHEAD, line)
+                line = copy_piece(fetch, spill, fixed, piece, how, _NOTHING_AHEAD, line)
             else:
-                copy_plain(fetch, spill, fixed, to, how, _NOTHING_AHEAD)
+                copy_plain(fetch, spill, fixed, piece, how, _NOTHING_AHEAD)
     return line

@@ -35,7 +35,7 @@ def short_rows(source, target, outer, runs, source_step, target_step, size, stre
         for r in range(runs.shape[0]):
             s, t, count = origin[0] + outer[o, 0] + runs[r, 0], origin[1] + outer[o, 1] + runs[r, 1], runs[r, 2]
             stop = t + count * size
-            joins = t == held[1] or stop - t >= _LONG or stop == origin[1] + _next_start(outer, runs, o, r)
+            joins = t == held.end or stop - t >= _LONG or stop == origin[1] + _next_start(outer, runs, o, r)
             joins = streaming and target_step == size and joins
             whole = streaming and not (t | target_step | size) & 63
             if asks and later > o:

@@ -12,11 +12,11 @@ from __future__ import annotations
 
 from strided.kernels import NEAR, block_transpose, part_transpose, simd_bytes
 from strided.kernels.compile import ZERO, kernel, part, separate
-from strided.kernels.held_run import NONE, finish, move_end
+from strided.kernels.held_run import Run, finish, move_end
 from strided.kernels.llvm import is_zen5, streams_lines
-from strided.kernels.transpose_joined import by_run, follow, is_short, prepare_run
+from strided.kernels.transpose_joined import Joined, by_run, follow, is_short, prepare_run
 from strided.kernels.transpose_lines import always, apart, apart_or_kept, lines_by, never, nothing
-from strided.kernels.transpose_ring import by_ring, finish_ring, prepare_ring
+from strided.kernels.transpose_ring import NO_RING, NOT_LATE, by_ring, finish_ring, prepare_ring
 from strided.kernels.transpose_squares import (
     ARGUMENTS,
     BAND,
@@ -25,6 +25,12 @@ from strided.kernels.transpose_squares import (
     RUN,
     SQUARE,
     TARGETS,
+    Bounds,
+    Extent,
+    Following,
+    Here,
+    Origin,
+    Rows,
     ask,
     asking,
     inside,
@@ -45,20 +51,21 @@ def _transpose(turn, suits, by_lines, width, source, target, tables, streaming, 
     (outer, matrices), (source_rows, count), (target_rows, goals), p_table, (q_pieces, across) = tables
     p_pieces, along = p_table
     room = simd_bytes.address(scratch) + 63 & -64
-    # The source's first byte and where it ends, and how many of its rows lie in a line: one of these is asked for.
-    bounds = simd_bytes.address(source), simd_bytes.address(source) + source.size, sharing(source_rows, count)
-    held, far = (*NONE, room + RUN), ZERO
-    late = ZERO, ZERO, ZERO, ZERO, ZERO
+    s_end = simd_bytes.address(source) + source.size
+    # Of rows that lie in a line, one is asked for.
+    bounds = Bounds(simd_bytes.address(source), s_end, sharing(source_rows, count))
+    held, far = Joined(ZERO, ZERO, ZERO, room + RUN), ZERO
+    late = NOT_LATE
     for k in range(count):
         far = max(far, simd_bytes.item(source_rows, k))
-    ring = prepare_ring(width, p_table, room) if streaming else (ZERO, ZERO)
+    ring = prepare_ring(width, p_table, room) if streaming else NO_RING
     alike = along == 1 and simd_bytes.cell(p_pieces, 0, 2) <= BAND
     # If all rows of the target follow each other, those of every piece do.
-    first = source_rows + 8 * simd_bytes.cell(q_pieces, 0, 1), simd_bytes.cell(q_pieces, 0, 2)
-    short = across == 1 and is_short(source_rows, count, first[1] * width, width)
-    all_run_on = short and not alike and follow(target_rows, goals, first[1] * width, width, streaming) == goals
+    first = Here(source_rows + 8 * simd_bytes.cell(q_pieces, 0, 1), ZERO, simd_bytes.cell(q_pieces, 0, 2))
+    short = across == 1 and is_short(source_rows, count, first.count * width, width)
+    all_run_on = short and not alike and follow(target_rows, goals, first.count * width, width, streaming) == goals
     if all_run_on:
-        prepare_run(width, first[1] * width, first[0], first[1], room)
+        prepare_run(width, first.count * width, first.table, first.count, room)
     run_on = ZERO
     on = matrices_ahead(goals * count * width)
     for o in range(matrices):
@@ -67,39 +74,41 @@ def _transpose(turn, suits, by_lines, width, source, target, tables, streaming, 
             while band < stop:
                 p_count = min(BAND, stop - band)
                 targets = target_rows + 8 * (simd_bytes.cell(p_pieces, i, 1) + band)
-                s = bounds[0] + simd_bytes.cell2(outer, o, 0) + simd_bytes.cell(p_pieces, i, 0) + band * width
+                s = bounds.begin + simd_bytes.cell2(outer, o, 0) + simd_bytes.cell(p_pieces, i, 0) + band * width
                 t = simd_bytes.address(target) + simd_bytes.cell2(outer, o, 1)
                 if all_run_on:
                     run_on = p_count
                 elif short and not (alike and o > 0 and band == 0 and (run_on == 0 or run_on == p_count)):
-                    run_on = follow(targets, p_count, first[1] * width, width, streaming)
+                    run_on = follow(targets, p_count, first.count * width, width, streaming)
                     if run_on:
-                        prepare_run(width, first[1] * width, first[0], first[1], room)
+                        prepare_run(width, first.count * width, first.table, first.count, room)
                         p_count = run_on
                 band += p_count
                 # What comes next is told, so that its lines can be on their way.
                 after = next_band(outer, min(o + on, matrices - 1), p_table, o, i, (band, p_count), width, s)
                 if run_on:
-                    origin, extent = (first[0], s, far), (p_count, first[1])
+                    origin, extent = Origin(first.table, s, far), Extent(p_count, first.count)
                     t += simd_bytes.cell(q_pieces, 0, 0) + simd_bytes.integer(targets)
                     held = by_run(
-                        turn, width, first[1] * width, origin, t, extent, after, held, streaming, room, bounds
+                        turn, width, first.count * width, origin, t, extent, after, held, streaming, room, bounds
                     )
                     continue
                 for j in range(across):
-                    origin = source_rows + 8 * simd_bytes.cell(q_pieces, j, 1), s, far
-                    goal = targets, t + simd_bytes.cell(q_pieces, j, 0)
-                    extent = p_count, simd_bytes.cell(q_pieces, j, 2)
+                    origin = Origin(source_rows + 8 * simd_bytes.cell(q_pieces, j, 1), s, far)
+                    goal = Rows(targets, t + simd_bytes.cell(q_pieces, j, 0))
+                    extent = Extent(p_count, simd_bytes.cell(q_pieces, j, 2))
                     n = j + 1 if j + 1 < across else ZERO
                     rows = source_rows + 8 * simd_bytes.cell(q_pieces, n, 1)
-                    following = rows, s if n else after[0], simd_bytes.cell(q_pieces, n, 2), p_count if n else after[1]
+                    following = Following(
+                        rows, s if n else after.start, simd_bytes.cell(q_pieces, n, 2), p_count if n else after.count
+                    )
                     if streaming:
                         late = by_ring(
                             turn, suits, by_lines, width, ring, origin, goal, extent, following, late, room, bounds
                         )
                     else:
                         _direct(turn, width, origin, goal, extent, following, room, bounds)
-    finish(held[:3], streaming, held[3])
+    finish(Run(held.begin, held.end, held.base), streaming, held.place)
     if streaming:
         finish_ring(width, ring, late, room)
         simd_bytes.fence()
@@ -110,41 +119,41 @@ def _direct(turn, width, origin, goal, extent, following, room, bounds):
     """Turn all blocks of a band from where they are to where they belong, along the target's rows."""
     side = 64 // width
     # In short rows the next line is not what is wanted next, and from far away it comes too late.
-    near = bounds[1] - bounds[0] <= 2 * NEAR and extent[0] * width >= CHUNK and extent[1] >= side
-    overlaps = extent[0] >= side and extent[1] >= side
+    near = bounds.end - bounds.begin <= 2 * NEAR and extent.p * width >= CHUNK and extent.q >= side
+    overlaps = extent.p >= side and extent.q >= side
     # Squares begin where lines do, on both sides. The first ones have some of the next, which costs less in long rows.
     before = ZERO, ZERO
     if overlaps:
-        before = _before(origin, extent[0], width), _before(goal, extent[1], width)
+        before = _before(origin, extent.p, width), _before(goal, extent.q, width)
     # From far away a few rows are read on and on; in the cache those of the target are written so.
-    bands = 1 if near else max(1, extent[1] // _SIDE_BY_SIDE)
+    bands = 1 if near else max(1, extent.q // _SIDE_BY_SIDE)
     for k in range(bands):
         first = k * _SIDE_BY_SIDE
-        rows = extent[1] - first if k + 1 == bands else _SIDE_BY_SIDE
+        rows = extent.q - first if k + 1 == bands else _SIDE_BY_SIDE
         across = (rows + side - 1) // side
-        sources = origin[0] + 8 * first
+        sources = origin.table + 8 * first
         after = following
         if k + 1 < bands:
-            after = sources + 8 * rows, origin[1], rows, extent[0]
+            after = Following(sources + 8 * rows, origin.start, rows, extent.p)
         begin = -before[1] if k == 0 else (side - before[1]) % side
-        plan = asking((sources, origin[1], rows), after, extent[0], across, width, bounds)
-        for p in range(-before[0], extent[0], side):
+        plan = asking(Here(sources, origin.start, rows), after, extent.p, across, width, bounds)
+        for p in range(-before[0], extent.p, side):
             wanted = wanted_at(plan, p)
             # What is left over is turned with some of what comes before it, once more, if it is not much smaller.
-            count = min(side, extent[0] - p)
-            column = max(ZERO, min(p, extent[0] - side)) if overlaps and 4 * count > side else p
+            count = min(side, extent.p - p)
+            column = max(ZERO, min(p, extent.p - side)) if overlaps and 4 * count > side else p
             for q in range(begin, rows, side):
-                row = max(ZERO, min(first + q, extent[1] - side))
-                at = origin[0] + 8 * row, origin[1] + column * width
+                row = max(ZERO, min(first + q, extent.q - side))
+                at = Rows(origin.table + 8 * row, origin.start + column * width)
                 if near:
-                    _ask_beside(side, sources + 8 * min(q + side, rows - side), origin[1] + p * width + 64)
+                    _ask_beside(side, sources + 8 * min(q + side, rows - side), origin.start + p * width + 64)
                 else:
                     ask(wanted, (q - begin) // side, False)
-                to = goal[0] + 8 * column, goal[1] + row * width
-                if extent[1] < side:
-                    _edge(turn, width, at, to, (count, extent[1]), room, bounds)
+                to = Rows(goal.table + 8 * column, goal.start + row * width)
+                if extent.q < side:
+                    _edge(turn, width, at, to, Extent(count, extent.q), room, bounds)
                 elif column != p or count == side:
-                    turn(at[0], at[1], to[0], to[1], room, NOTHING, (side, side))
+                    turn(at.table, at.start, to.table, to.start, room, NOTHING, (side, side))
                 else:
                     _narrow(turn, width, at, to, count, room, bounds)
 
@@ -153,10 +162,10 @@ def _direct(turn, width, origin, goal, extent, following, room, bounds):
 def _before(rows, extent, width):
     """How many elements before the first one of rows a line begins, if it does for all; 0 for rows of few lines.
 
-    `rows` are a table of offsets, of two rows at least, and what is added to all.
+    There are two rows at least.
     """
-    phase = simd_bytes.integer(rows[0]) + rows[1] & 63
-    alike = phase == simd_bytes.integer(rows[0] + 8) + rows[1] & 63 and phase & width - 1 == 0
+    phase = simd_bytes.integer(rows.table) + rows.start & 63
+    alike = phase == simd_bytes.integer(rows.table + 8) + rows.start & 63 and phase & width - 1 == 0
     return phase // width if alike and extent * width >= CHUNK else ZERO
 
 
@@ -174,12 +183,12 @@ def _ask_beside(rows, table, s):
 def _narrow(turn, width, origin, goal, count, room, bounds):
     """Turn a block of which only `count` p are there, all q of each."""
     side = 64 // width
-    simd_bytes.move(room + TARGETS, goal[0], 8 * count)
+    simd_bytes.move(room + TARGETS, goal.table, 8 * count)
     for k in range(count, side):
         # What is written of others is not wanted.
-        simd_bytes.put_item(room + TARGETS, k, room + SQUARE - goal[1])
+        simd_bytes.put_item(room + TARGETS, k, room + SQUARE - goal.start)
     at = inside(origin, side, count * width, bounds, room)
-    turn(at[0], at[1], room + TARGETS, goal[1], room, NOTHING, (side, count))
+    turn(at.table, at.start, room + TARGETS, goal.start, room, NOTHING, (side, count))
 
 
 @separate
@@ -188,12 +197,12 @@ def _edge(turn, width, origin, goal, extent, room, bounds):
     targets = room + TARGETS
     for k in range(64 // width):
         simd_bytes.put_item(targets, k, 64 * k)
-    at = sources_of(origin, extent[1], 64 // width, room), origin[1]
-    at = inside(at, 64 // width, extent[0] * width, bounds, room)
-    turn(at[0], at[1], targets, room + SQUARE, room, NOTHING, (extent[1], extent[0]))
-    for k in range(extent[0]):
-        t = goal[1] + simd_bytes.integer(goal[0] + 8 * k)
-        move_end(t, room + SQUARE + 64 * k, extent[1] * width)
+    at = Rows(sources_of(origin, extent.q, 64 // width, room), origin.start)
+    at = inside(at, 64 // width, extent.p * width, bounds, room)
+    turn(at.table, at.start, targets, room + SQUARE, room, NOTHING, (extent.q, extent.p))
+    for k in range(extent.p):
+        t = goal.start + simd_bytes.integer(goal.table + 8 * k)
+        move_end(t, room + SQUARE + 64 * k, extent.q * width)
 
 
 @part

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from strided.kernels import block_transpose, part_transpose, simd_bytes
 from strided.kernels.compile import BYTES, LIST, NUMBER, TABLE, WRITABLE, ZERO, kernel, part
-from strided.kernels.held_run import NONE, finish
-from strided.kernels.transpose_joined import by_run, evenly, prepare_run
-from strided.kernels.transpose_squares import RUN, matrices_ahead, next_band, sharing, turning
+from strided.kernels.held_run import Run, finish
+from strided.kernels.transpose_joined import Joined, by_run, evenly, prepare_run
+from strided.kernels.transpose_squares import RUN, Bounds, Extent, Origin, matrices_ahead, next_band, sharing, turning
 
 _turn32 = turning(4, block_transpose.turn32, part_transpose.turn_part32)
 
@@ -21,8 +21,9 @@ def _transpose(lacking, source, target, tables, streaming, scratch):
     (outer, matrices), (source_rows, count), (target_rows, goals), p_table, (q_pieces, _) = tables
     p_pieces, along = p_table
     room, size = simd_bytes.address(scratch) + 63 & -64, 4 * count - lacking
-    bounds = simd_bytes.address(source), simd_bytes.address(source) + source.size, sharing(source_rows, count)
-    held, far = (*NONE, room + RUN), ZERO
+    s_end = simd_bytes.address(source) + source.size
+    bounds = Bounds(simd_bytes.address(source), s_end, sharing(source_rows, count))
+    held, far = Joined(ZERO, ZERO, ZERO, room + RUN), ZERO
     for k in range(count):
         far = max(far, simd_bytes.item(source_rows, k))
     rows = source_rows + 8 * simd_bytes.cell(q_pieces, 0, 1)
@@ -33,15 +34,15 @@ def _transpose(lacking, source, target, tables, streaming, scratch):
             band, stop = ZERO, simd_bytes.cell(p_pieces, i, 2)
             while band < stop:
                 targets = target_rows + 8 * (simd_bytes.cell(p_pieces, i, 1) + band)
-                s = bounds[0] + simd_bytes.cell2(outer, o, 0) + simd_bytes.cell(p_pieces, i, 0) + 4 * band
+                s = bounds.begin + simd_bytes.cell2(outer, o, 0) + simd_bytes.cell(p_pieces, i, 0) + 4 * band
                 t = simd_bytes.address(target) + simd_bytes.cell2(outer, o, 1) + simd_bytes.cell(q_pieces, 0, 0)
                 t += simd_bytes.integer(targets)
                 p_count = evenly(targets, stop - band, size)
                 band += p_count
                 after = next_band(outer, min(o + on, matrices - 1), p_table, o, i, (band, p_count), 4, s)
-                origin, extent = (rows, s, far), (p_count, count)
+                origin, extent = Origin(rows, s, far), Extent(p_count, count)
                 held = by_run(_turn32, 4, size, origin, t, extent, after, held, streaming, room, bounds)
-    finish(held[:3], streaming, held[3])
+    finish(Run(held.begin, held.end, held.base), streaming, held.place)
     if streaming:
         simd_bytes.fence()
 

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from strided.kernels import SHORT_ROW_BYTES, simd_bytes
 from strided.kernels.compile import ZERO, part, separate
-from strided.kernels.held_run import begun_at, grown, written
+from strided.kernels.held_run import Run, begun_at, grown, written
 from strided.kernels.llvm import LINE, is_zen5
 from strided.kernels.transpose_squares import (
     CHUNK,
-    NOTHING,
+    NOTHING_WRITTEN,
     RUN,
     RUN_SIZE,
     SOURCES,
     SQUARE,
     TARGETS,
+    Following,
+    Here,
+    Rows,
     ask,
     asking,
     does_more,
@@ -31,6 +36,15 @@ _MOST, _MOST_OF_WORDS = (768, 192) if is_zen5() else (1 << 62, 1 << 62)
 #: first-level cache, which holds a dozen lines that begin at the same place of a page. But odd numbers of lines, up to
 #: so many bytes, take 0.5 to 0.9 of the time, as the ring writes pairs; so do pairs of lines of small elements.
 _FEW, _ODD_BYTES = (16, 5 * LINE) if is_zen5() else (1 << 62, 0)
+
+
+class Joined(NamedTuple):
+    """Rows of the target put together: a `Run`, and the address in the scratch of its first byte."""
+
+    begin: int
+    end: int
+    base: int
+    place: int
 
 
 @separate
@@ -81,34 +95,33 @@ def prepare_run(width, size, rows, count, room):
     for k in range(side // lines):
         simd_bytes.put_item(room + TARGETS, 2 * side + k, 64 * lines * k)
     if count > whole * side:
-        sources_of((rows + 8 * whole * side, ZERO), count - whole * side, side, room)
+        sources_of(Rows(rows + 8 * whole * side, ZERO), count - whole * side, side, room)
 
 
 @part
 def by_run(turn, width, size, origin, t, extent, after, held, streaming, room, bounds):
     """Turn rows of `size` bytes that follow each other in the target, from `t` on, all of each at once.
 
-    They are put together in the scratch and written by whole lines. `held` is what is there, a run as `held_run` has
-    it, and where: past the caches, rows with whole squares are put into two places by turns, so that some are written
-    while the next ones are turned.
+    They are put together in the scratch and written by whole lines. `held` is what is there: past the caches, rows with
+    whole squares are put into two places by turns, so that some are written while the next ones are turned.
     """
     side = 64 // width
     whole = size >> 6
-    rest = extent[1] - whole * side
-    begin, end, base = begun_at(held[:3], t, streaming, held[3])
-    place = held[3]
+    rest = extent.q - whole * side
+    begin, end, base = begun_at(Run(held.begin, held.end, held.base), t, streaming, held.place)
+    place = held.place
     mixes = streaming and whole > 0
     rows, s, far = origin
     places, apart, by_lines = room + TARGETS, room + TARGETS + 8 * side, room + TARGETS + 16 * side
-    here, following = (rows, s, extent[1]), (rows, after[0], extent[1], after[1])
-    count = (extent[1] + side - 1) // side
+    here, following = Here(rows, s, extent.q), Following(rows, after.start, extent.q, after.count)
+    count = (extent.q + side - 1) // side
     last = room + SOURCES if rest < side else rows + 8 * whole * side
-    safe = s + extent[0] * width + far + 64 <= bounds[1]
+    safe = s + extent.p * width + far + 64 <= bounds.end
     # What is written behind a row is overwritten: by whole squares, or by the next row if rows are written in order.
     in_place = whole > 0 or width == 8 or size <= 32 or (width == 4 and simd_bytes.writes_by_mask())
-    plan = asking(here, following, extent[0], count, width, bounds)
-    for p in range(0, extent[0], side):
-        new = min(side, extent[0] - p)
+    plan = asking(here, following, extent.p, count, width, bounds)
+    for p in range(0, extent.p, side):
+        new = min(side, extent.p - p)
         wanted = wanted_at(plan, p)
         start, other = base, place
         if mixes:
@@ -118,28 +131,28 @@ def by_run(turn, width, size, origin, t, extent, after, held, streaming, room, b
         # The last square of all rows comes first: what it writes behind the ends is overwritten by what belongs there.
         if rest:
             asked = ask(wanted, whole, does_more(width, rest, new))
-            at = last, s + p * width
+            at = Rows(last, s + p * width)
             if not safe:
-                at = inside(at, side, (extent[0] - p) * width, bounds, room)
+                at = inside(at, side, (extent.p - p) * width, bounds, room)
             if in_place:
-                turn(at[0], at[1], places, to + 64 * whole, room, (*asked, *NOTHING[3:]), (rest, new))
+                turn(at.table, at.start, places, to + 64 * whole, room, (*asked, *NOTHING_WRITTEN), (rest, new))
             else:
-                turn(at[0], at[1], apart, room + SQUARE, room, (*asked, *NOTHING[3:]), (rest, new))
+                turn(at.table, at.start, apart, room + SQUARE, room, (*asked, *NOTHING_WRITTEN), (rest, new))
                 for k in range(new):
                     simd_bytes.store(to + size * k + 64 * whole, simd_bytes.load(room + SQUARE + 64 * k))
         for j in range(whole):
             asked = ask(wanted, j, does_more(width, side, new))
-            at = rows + 8 * side * j, s + p * width
+            at = Rows(rows + 8 * side * j, s + p * width)
             if not safe:
-                at = inside(at, side, (extent[0] - p) * width, bounds, room)
-            done = NOTHING[3:]
+                at = inside(at, side, (extent.p - p) * width, bounds, room)
+            done = NOTHING_WRITTEN
             if mixes and begin & 63 == 0 and begin + 64 * side <= start and does_more(width, side, new):
                 done = by_lines, begin, place + begin - base, ZERO
                 begin += 64 * side
-            turn(at[0], at[1], places, to + 64 * j, room, (*asked, *done), (side, new))
+            turn(at.table, at.start, places, to + 64 * j, room, (*asked, *done), (side, new))
         if mixes:
-            begin = written((begin, end, base), start, streaming, place)[0]
+            begin = written(Run(begin, end, base), start, streaming, place).begin
             end, base, place = end + size * new, start, other
         else:
-            begin, end, base = grown((begin, end, base), size * new, streaming, place)
-    return begin, end, base, place
+            begin, end, base = grown(Run(begin, end, base), size * new, streaming, place)
+    return Joined(begin, end, base, place)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from strided.kernels import simd_bytes
 from strided.kernels.compile import ZERO, part, separate
 from strided.kernels.llvm import is_zen5
-from strided.kernels.transpose_squares import ask, asking, does_more, wanted_at
+from strided.kernels.transpose_squares import Following, Here, ask, asking, does_more, wanted_at
 
 # Rows that tell how all of them lie, and lines behind which places are the same again. As in a way of the second-level
 # cache: on Zen 3 rows at multiples of 2 KB take 1.2 times as long straight, others two thirds to nine tenths.
@@ -31,7 +31,7 @@ def apart(goal, count, keeps, follow, room):
         simd_bytes.store(room + k, simd_bytes.zero())
     found, most = ZERO, min(_LOOKED_AT_IN_MANY if is_many else _LOOKED_AT, count)
     for k in range(most):
-        place = room + ((goal[1] + simd_bytes.item(goal[0], k)) // 64 & places - 1)
+        place = room + ((goal.start + simd_bytes.item(goal.table, k)) // 64 & places - 1)
         found += 1 - simd_bytes.byte(place)
         simd_bytes.put_byte(place, ZERO + 1)
     return 4 * found >= 3 * most
@@ -56,23 +56,23 @@ def lines_by(turn):
     def by_lines(width, here, following, extent, goal, bounds):
         """Turn whole squares of some rows of the source, `extent` elements of each, to where they belong.
 
-        `here` and `following` are what `asking` takes. `goal`: a table of the offsets of the target's rows, what
-        is added to them, and where the last 64 bytes of each are kept, or 0 if all begin with a line.
+        `goal`: a table of the offsets of the target's rows, what is added to them, and where the last 64 bytes of each
+        are kept, or 0 if all begin with a line.
         """
         side = 64 // width
         together = ZERO + side * (2 if width == 8 else 1)  # rows of the source whose lines are written by turns
-        for q in range(0, here[2], together):
-            rows, count = here[0] + 8 * q, min(together, here[2] - q)
-            after, left = following, here[2] - q - count
+        for q in range(0, here.count, together):
+            rows, count = here.table + 8 * q, min(together, here.count - q)
+            after, left = following, here.count - q - count
             if left > 0:
-                after = rows + 8 * count, here[1], min(together, left), extent
-            plan = asking((rows, here[1], count), after, extent, count // side, width, bounds)
+                after = Following(rows + 8 * count, here.start, min(together, left), extent)
+            plan = asking(Here(rows, here.start, count), after, extent, count // side, width, bounds)
             for p in range(0, extent, side):
                 wanted = wanted_at(plan, p)
-                t, kept = goal[1] + q * width, goal[2] + 64 * p if goal[2] else ZERO
+                t, kept = goal.start + q * width, goal.kept + 64 * p if goal.kept else ZERO
                 for k in range(0, count, side):
                     asked = ask(wanted, k // side, does_more(width, side, side))
-                    at = here[1] + p * width, goal[0] + 8 * p
+                    at = here.start + p * width, goal.table + 8 * p
                     turn(rows + 8 * k, *at, t + k * width, kept, extent - p, *asked[:2])
 
     return by_lines

@@ -7,11 +7,13 @@ take their elements one after the other, but from rows of the source that collid
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from strided.kernels import SHORT_ROW_BYTES, simd_bytes
 from strided.kernels.compile import NUMBER, ZERO, kernel, part
-from strided.kernels.held_run import HELD_BYTES, NONE, begun_at, finish, grown, move_run, put_at, written
+from strided.kernels.held_run import HELD_BYTES, NONE, Run, begun_at, finish, grown, move_run, put_at, written
 from strided.kernels.transpose_joined import evenly
-from strided.kernels.transpose_squares import ARGUMENTS
+from strided.kernels.transpose_squares import ARGUMENTS, Extent
 
 _WRITTEN = 512  # bytes of a row of the target that are written at once, made of as many runs of the source
 _READ = 512  # bytes of each of these that are used up before the next ones
@@ -24,6 +26,14 @@ _IN_BLOCK = 256  # bytes of a row of the target that are put together in a block
 _LARGEST = 64  # bytes of an element that is put there: larger ones come from few rows
 _PAGE, _FIRST_LEVEL = 1 << 12, 1 << 15  # bytes of a page and of the first-level cache, whose sets begin anew with each
 _BEYOND = 32  # bytes from the beginning of a run that are read, and written in the scratch, at once
+
+
+class _Piece(NamedTuple):
+    """A piece of both sides: a table of rows of the source, the address they count from, and its extent."""
+
+    rows: int
+    s: int
+    extent: Extent
 
 
 @part
@@ -81,23 +91,23 @@ def _ask(rows, s, count, share, size):
 @part
 def _turn(rows, s, targets, t, extent, size, last, streaming, room):
     """Copy all elements (p, q) of a piece on both sides; up to `last`, bytes behind a run of row 0 may be read."""
-    length = extent[1] * size
+    length = extent.q * size
     # Short rows have too few whole lines to be streamed.
     whole = ZERO + (streaming != 0 and length >= _WRITTEN)
     written = max(64, min(_WRITTEN, _MOST_ROWS * size) & -64)
     across, most = max(1, _READ // size), written // size + 2
-    for p in range(0, extent[0], across):
-        count = min(across, extent[0] - p)
+    for p in range(0, extent.p, across):
+        count = min(across, extent.p - p)
         beyond = s + (p + count) * size <= last
         # Rows of the target begin anywhere in a line, and their parts end with one where they are streamed.
         for begin in range(0, length + 63 * whole, written):
-            q = min(extent[1], (begin + written) // size)
-            wanted = min(most, extent[1] - q if q < extent[1] else extent[1])
+            q = min(extent.q, (begin + written) // size)
+            wanted = min(most, extent.q - q if q < extent.q else extent.q)
             each = (wanted + count - 1) // count
             for k in range(count):
-                if streaming and q < extent[1]:
+                if streaming and q < extent.q:
                     _ask(rows + 8 * q, s + p * size, wanted, (k, each), count * size)
-                elif streaming and p + across < extent[0]:
+                elif streaming and p + across < extent.p:
                     _ask(rows, s + (p + across) * size, wanted, (k, each), count * size)
                 row = t + simd_bytes.integer(targets + 8 * (p + k))
                 start = (row & -64 if whole else row) + begin
@@ -148,29 +158,29 @@ def _by_block(rows, s, targets, t, extent, size, last, room):
 
     They are read one after the other, and their elements put where rows of the target grow in the scratch.
     """
-    across, along = min(_MOST_ROWS, _READ // size), min(_IN_BLOCK // size, extent[1])
+    across, along = min(_MOST_ROWS, _READ // size), min(_IN_BLOCK // size, extent.q)
     pitch = 64 + along * size + _BEYOND + 63 & -64  # rows begin anywhere in a line
-    for p in range(0, extent[0], across):
-        count = min(across, extent[0] - p)
+    for p in range(0, extent.p, across):
+        count = min(across, extent.p - p)
         run, beyond = s + p * size, s + (p + count) * size <= last
         for k in range(count):
             row = t + simd_bytes.integer(targets + 8 * (p + k))
             simd_bytes.put_integer(room + _PLACES + 8 * k, room + _BLOCK + k * pitch + (row & 63))
-        for begin in range(0, extent[1], along):
-            end = min(extent[1], begin + along)
+        for begin in range(0, extent.q, along):
+            end = min(extent.q, begin + along)
             for q in range(begin, end):
                 wanted = q + along
                 at, ahead = simd_bytes.integer(rows + 8 * q), ZERO
-                if wanted < extent[1]:
+                if wanted < extent.q:
                     ahead = simd_bytes.integer(rows + 8 * wanted) - at
-                elif p + across < extent[0]:
-                    ahead = simd_bytes.integer(rows + 8 * (wanted - extent[1])) + count * size - at
+                elif p + across < extent.p:
+                    ahead = simd_bytes.integer(rows + 8 * (wanted - extent.q)) + count * size - at
                 _scatter(run + at, room + _PLACES, count, (q - begin) * size, size, beyond, ahead)
             for k in range(count):
                 row, block = t + simd_bytes.integer(targets + 8 * (p + k)), room + _BLOCK + k * pitch
                 start, stop = max(row, row + begin * size & -64), row + end * size
-                held = start, stop, start & -64
-                if end < extent[1]:
+                held = Run(start, stop, start & -64)
+                if end < extent.q:
                     rest = written(held, stop, ZERO + 1, block)
                     simd_bytes.store(block, simd_bytes.load(put_at(rest, block) - (stop & 63)))
                     simd_bytes.put_integer(room + _PLACES + 8 * k, block + (stop & 63))
@@ -187,32 +197,32 @@ def _follow(targets, count, length):
 @part
 def _ask_then(then, k, count, wanted, size):
     """Prefetch the k-th of `count` shares of the first elements of the piece that comes next."""
-    rows, s, extent = then
-    _ask(rows, s, wanted, (k, (wanted + count - 1) // count), min(extent[0], max(1, _READ // size)) * size)
+    _ask(
+        then.rows, then.s, wanted, (k, (wanted + count - 1) // count), min(then.extent.p, max(1, _READ // size)) * size
+    )
 
 
 @part
 def _join(rows, s, t, extent, size, then, last, held, room):
     """The same for rows that follow each other from `t` on: they are put together in the scratch.
 
-    `held` is what is there: where in the target its first byte belongs, and where its last one ends. `then`: the rows,
-    where they begin, and the extent of the piece that comes next, whose first elements are asked for at the end.
+    `held` is what is there. `then` is the piece that comes next: its first elements are asked for at the end.
     """
-    length, across = extent[1] * size, max(1, _READ // size)
+    length, across = extent.q * size, max(1, _READ // size)
     most = max(1, HELD_BYTES // max(1, length))  # rows that are put there in one go
     held = begun_at(held, t, ZERO + 1, room + _RUN)
-    for p in range(0, extent[0], across):
-        count = min(across, extent[0] - p)
-        beyond, each = s + (p + count) * size <= last, (extent[1] + count - 1) // count
+    for p in range(0, extent.p, across):
+        count = min(across, extent.p - p)
+        beyond, each = s + (p + count) * size <= last, (extent.q + count - 1) // count
         for first in range(0, count, most):
             stop = min(first + most, count)
             place = put_at(held, room + _RUN)
             for k in range(first, stop):
-                if p + across < extent[0]:
-                    _ask(rows, s + (p + across) * size, extent[1], (k, each), count * size)
+                if p + across < extent.p:
+                    _ask(rows, s + (p + across) * size, extent.q, (k, each), count * size)
                 else:
-                    _ask_then(then, k, count, then[2][1], size)
-                _gather(place, (rows, rows + 8 * extent[1]), s + (p + k) * size, size, beyond)
+                    _ask_then(then, k, count, then.extent.q, size)
+                _gather(place, (rows, rows + 8 * extent.q), s + (p + k) * size, size, beyond)
                 place += length
             held = grown(held, (stop - first) * length, ZERO + 1, room + _RUN)
     return held
@@ -220,7 +230,7 @@ def _join(rows, s, t, extent, size, then, last, held, room):
 
 @part
 def _next_piece(source, outer, source_rows, p_pieces, q_pieces, piece):
-    """The rows of the source, where they begin, and the extent of the piece behind one; of the last one itself."""
+    """The piece behind one, ``o, i, j = piece``; the last one itself."""
     o, i, j = piece
     if j + 1 < q_pieces.shape[0]:
         j += 1
@@ -230,7 +240,7 @@ def _next_piece(source, outer, source_rows, p_pieces, q_pieces, piece):
         o, i, j = o + 1, ZERO, ZERO
     rows = simd_bytes.address(source_rows) + 8 * q_pieces[j, 1]
     s = simd_bytes.address(source) + outer[o, 0] + p_pieces[i, 0]
-    return rows, s, (p_pieces[i, 2], q_pieces[j, 2])
+    return _Piece(rows, s, Extent(p_pieces[i, 2], q_pieces[j, 2]))
 
 
 @kernel(*ARGUMENTS, NUMBER)
@@ -249,13 +259,13 @@ def transpose_runs(source, target, outer, source_rows, target_rows, p_pieces, q_
                 rows = simd_bytes.address(source_rows) + 8 * q_pieces[j, 1]
                 s = simd_bytes.address(source) + outer[o, 0] + p_pieces[i, 0]
                 t = simd_bytes.address(target) + outer[o, 1] + q_pieces[j, 0]
-                extent = p_pieces[i, 2], q_pieces[j, 2]
+                extent = Extent(p_pieces[i, 2], q_pieces[j, 2])
                 if streaming and (o == 0 or not alike):
-                    follow = _follow(targets, extent[0], extent[1] * size)
+                    follow = _follow(targets, extent.p, extent.q * size)
                 if follow:
                     then = _next_piece(source, outer, source_rows, p_pieces, q_pieces, (o, i, j))
                     held = _join(rows, s, t + simd_bytes.integer(targets), extent, size, then, last, held, room)
-                elif streaming and _collide(rows, extent[1], size):
+                elif streaming and _collide(rows, extent.q, size):
                     _by_block(rows, s, targets, t, extent, size, last, room)
                 else:
                     _turn(rows, s, targets, t, extent, size, last, streaming, room)

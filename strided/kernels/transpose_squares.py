@@ -3,17 +3,16 @@
 `transpose` says what the tables mean; its ways of writing what was turned share these. What they hand on goes by these
 names, a table being the address of some int64:
 
-- `origin`: a table of the offsets of the source's rows, the address that they count from, and the largest of them;
-  `goal`: the same of the target, without the last
-- `extent`: how many p and how many q, or p alone where it is one number; `present`: rows and columns of a square
-- `bounds`: the addresses at which the source begins and ends, and how many of its rows lie in a line
-- `following`: a table of the rows that are read next, the address that they count from, how many q, and how many p
+- `origin`: rows of the source; `goal`: those of the target; `here` and `following`: rows that are read, and then
+- `extent`: an `Extent`, or how many p where it is one number; `present`: rows and columns of a square
 - `others`: what the turning of a square does besides, the last seven arguments of `block_transpose.turn8`; `asked`: the
   first three of these
 - `room`: the scratch, from a multiple of 64 on; `width`: bytes of an element
 """
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 from strided.kernels import NEAR, SHORT_ROW_BYTES, lines_besides, simd_bytes
 from strided.kernels.compile import BYTES, LIST, NUMBER, TABLE, WRITABLE, ZERO, part, separate
@@ -41,6 +40,101 @@ _SOON = 4096  # bytes of small matrices that are read until one is wanted that i
 _SHORT = 192  # bytes of rows of which the first line is asked for with what lies before them
 
 NOTHING = (ZERO,) * 7  # that is asked for or written while a square is turned
+NOTHING_WRITTEN = NOTHING[3:]
+
+
+class Bounds(NamedTuple):
+    """The addresses at which the source begins and ends, and how many of its rows lie in a line."""
+
+    begin: int
+    end: int
+    sharing: int
+
+
+class Rows(NamedTuple):
+    """Rows of one side: a table of their offsets, and the address that these count from."""
+
+    table: int
+    start: int
+
+
+class Extent(NamedTuple):
+    """How many p and how many q."""
+
+    p: int
+    q: int
+
+
+class Band(NamedTuple):
+    """Where the source of a band begins, and how many p it has."""
+
+    start: int
+    count: int
+
+
+class Origin(NamedTuple):
+    """Rows of the source, with the largest of all offsets."""
+
+    table: int
+    start: int
+    far: int
+
+
+class Here(NamedTuple):
+    """Rows of the source that are read, and how many these are."""
+
+    table: int
+    start: int
+    count: int
+
+
+class Following(NamedTuple):
+    """The rows that are read next, how many these are, and how many p each has."""
+
+    table: int
+    start: int
+    count: int
+    extent: int
+
+
+class _Share(NamedTuple):
+    """What is asked for with each square: bytes of each row, rows, and rows that its turning asks for besides."""
+
+    size: int
+    rows: int
+    besides: int
+
+
+class _Plan(NamedTuple):
+    """How rows are asked for while others are turned, chunk by chunk: see `asking`."""
+
+    here: Here
+    #: The rows that follow.
+    following: Here
+    #: Bytes of a chunk, and where the last one begins.
+    chunk: int
+    last: int
+    #: Squares side by side.
+    across: int
+    width: int
+    #: For the next chunk of the same rows, for the last one of these, and for the rows that follow.
+    next_share: _Share
+    last_share: _Share
+    following_share: _Share
+    #: Rows in a line.
+    sharing: int
+
+
+class _Wanted(NamedTuple):
+    """What is asked for while the squares at one p are turned."""
+
+    rows: Here
+    #: Squares before these with which shares were asked for.
+    before: int
+    share: _Share
+    #: Rows in a line.
+    sharing: int
+
 
 _asks_any = part(lines_besides.asks_any)
 row_lines = part(lines_besides.row_lines)
@@ -69,7 +163,7 @@ def matrices_ahead(size):
 
 @part
 def next_band(outer, later, p_pieces, o, i, band, width, s):
-    """Where the source of the band after this one begins, and its width; of a matrix's last band, that of `later`.
+    """The band after this one; of a matrix's last band, the first one of `later`.
 
     `band` tells where in its piece this one ends, and its width; `s` where its source begins.
     """
@@ -77,34 +171,34 @@ def next_band(outer, later, p_pieces, o, i, band, width, s):
     end, wide = band
     left = simd_bytes.cell(pieces, i, 2) - end
     if left > 0:
-        return s + wide * width, min(BAND, left)
+        return Band(s + wide * width, min(BAND, left))
     n = i + 1 if i + 1 < count else ZERO
     if n == 0 and o == later:
-        return s, ZERO
+        return Band(s, ZERO)
     s += simd_bytes.cell(pieces, n, 0) - simd_bytes.cell(pieces, i, 0) - (end - wide) * width
     if n == 0:
         s += simd_bytes.cell2(outer, later, 0) - simd_bytes.cell2(outer, o, 0)
-    return s, simd_bytes.cell(pieces, n, 2)
+    return Band(s, simd_bytes.cell(pieces, n, 2))
 
 
 @part
 def sources_of(origin, count, rows, room):
     """A table of so many row offsets: that of `origin`, or where `count` is less one that repeats the last row."""
     if count >= rows:
-        return origin[0]
-    simd_bytes.move(room + SOURCES, origin[0], 8 * count)
+        return origin.table
+    simd_bytes.move(room + SOURCES, origin.table, 8 * count)
     for k in range(count, rows):
-        simd_bytes.put_item(room + SOURCES, k, simd_bytes.integer(origin[0] + 8 * count - 8))
+        simd_bytes.put_item(room + SOURCES, k, simd_bytes.integer(origin.table + 8 * count - 8))
     return room + SOURCES
 
 
 @part
 def passes(at, rows, bounds):
     """Whether 64 bytes of each row pass the end of the source."""
-    last = simd_bytes.item(at[0], ZERO)
+    last = simd_bytes.item(at.table, ZERO)
     for k in range(1, rows):
-        last = max(last, simd_bytes.item(at[0], k))
-    return at[1] + last + 64 > bounds[1]
+        last = max(last, simd_bytes.item(at.table, k))
+    return at.start + last + 64 > bounds.end
 
 
 @separate
@@ -114,9 +208,9 @@ def inside(at, rows, count, bounds, room):
         return at
     for k in range(rows):
         place = room + SPILL + 64 * k
-        simd_bytes.move(place, at[1] + simd_bytes.integer(at[0] + 8 * k), min(64, count))
+        simd_bytes.move(place, at.start + simd_bytes.integer(at.table + 8 * k), min(64, count))
         simd_bytes.put_integer(room + _SPILLED + 8 * k, place)
-    return room + _SPILLED, ZERO
+    return Rows(room + _SPILLED, ZERO)
 
 
 @part
@@ -124,25 +218,28 @@ def asking(here, following, extent, across, width, bounds):
     """How rows are asked for while others are turned, so that all that is read next is there in time: see `ask`.
 
     While the squares of a chunk are turned, `across` side by side, the next chunk of the same rows is asked for, and at
-    the end of the rows the first chunk of those that follow: see `_chunks`.
-
-    `here` and `following`: a table of offsets, where the runs begin, and the number of rows; of those that follow also
-    the elements of a run, of which these have `extent`.
+    the end of the rows the first chunk of those that follow: see `_chunks`. Rows have `extent` p.
     """
-    size, most = extent * width, following[3] * width
+    size, most = extent * width, following.extent * width
     chunk, last = _chunks(size)
     rest, squares = size - last, chunk // 64 * across
     if 2 * most >= 3 * CHUNK:
         most = _chunks(most)[0]
-    count = here[2], following[2]
-    if bounds[1] - bounds[0] <= NEAR:
-        count = ZERO, ZERO
-    shares = (
-        _share(count[0], squares, chunk, width),
-        _share(count[0], squares, rest, width),
-        _share(count[1], max(1, rest >> 6) * across, most, width),
+    count, later = here.count, following.count
+    if bounds.end - bounds.begin <= NEAR:
+        count, later = ZERO, ZERO
+    return _Plan(
+        here,
+        Here(following.table, following.start, following.count),
+        chunk,
+        last,
+        across,
+        width,
+        _share(count, squares, chunk, width),
+        _share(count, squares, rest, width),
+        _share(later, max(1, rest >> 6) * across, most, width),
+        bounds.sharing,
     )
-    return here, following[:3], (chunk, last), across, width, shares, bounds[2]
 
 
 @part
@@ -161,7 +258,7 @@ def _chunks(size):
 
 @part
 def _share(count, squares, size, width):
-    """What is asked for with each of some squares, of so many rows: bytes of each, rows, and rows asked for besides."""
+    """What is asked for with each of some squares, of so many rows."""
     lines = max(1, size + 63 >> 6)
     side = 64 // width
     besides = side // lines if size == CHUNK or _asks_any(side) else ZERO
@@ -169,24 +266,20 @@ def _share(count, squares, size, width):
     # A few more than a share are asked for besides, too: others are waited for.
     if rows < besides < 2 * rows:
         rows = besides
-    return size, rows, besides
+    return _Share(size, rows, besides)
 
 
 @part
 def wanted_at(plan, p):
-    """What is asked for while the squares at p are turned; `plan` is what `asking` answers.
-
-    That is the rows, as `asking` has them; of how many squares before these the shares were asked for; a share, as
-    `_share` tells it; and how many rows lie in a line.
-    """
-    here, following, (chunk, last), across, width, shares, sharing = plan
+    """What is asked for while the squares at p are turned; `plan` is what `asking` answers."""
+    here, chunk, last, width = plan.here, plan.chunk, plan.last, plan.width
     begin = min(p * width // chunk * chunk, last)
-    rows, share = (here[0], here[1] + begin + chunk, here[2]), shares[0]
+    rows, share = Here(here.table, here.start + begin + chunk, here.count), plan.next_share
     if begin == last:
-        rows, share = following, shares[2]
+        rows, share = plan.following, plan.following_share
     elif begin + chunk == last:
-        share = shares[1]
-    return rows, (p * width - begin >> 6) * across, share, sharing
+        share = plan.last_share
+    return _Wanted(rows, (p * width - begin >> 6) * plan.across, share, plan.sharing)
 
 
 @part

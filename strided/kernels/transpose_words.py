@@ -11,6 +11,8 @@ Of 16 bits they are narrower: `transpose_pairs` is faster where there are many r
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from llvmlite import ir
 from numba.core import types
 
@@ -41,6 +43,10 @@ from strided.kernels.transpose_squares import (
     SPILL,
     SQUARE,
     TARGETS,
+    Bounds,
+    Following,
+    Here,
+    Rows,
     ask,
     asking,
     matrices_ahead,
@@ -61,6 +67,26 @@ _NEXT = 1 << 16
 _ENDS_AHEAD = 8
 
 _WORDS = VECTOR.of(32)
+
+
+class _Group(NamedTuple):
+    """Rows of the source that are moved together: their part of the table, and how many these are."""
+
+    rows: int
+    count: int
+    #: Where they begin in the source, and their blocks in runs of the target.
+    s: int
+    t: int
+    #: Words that are wanted of the last block.
+    last: int
+
+
+class _Words(NamedTuple):
+    """What is there of the last block of each row."""
+
+    #: How many words, and the bits that are written of a word of what they become.
+    count: int
+    mask: int
 
 
 def _turned_in_bytes(builder, line, bits, flip):
@@ -164,10 +190,10 @@ def _transpose(turn, square, shared, source, target, tables, members, streaming,
     (_, matrices), (_, q_count), (_, p_count), _, (q_pieces, across) = tables
     row = 4 * shared * p_count
     on = matrices_ahead(q_count * row)
-    there = members[1], mask_of(members[1], shared, flip)
+    there = _Words(members[1], mask_of(members[1], shared, flip))
     room = simd_bytes.address(scratch) + 63 & -64
-    bounds = simd_bytes.address(source), simd_bytes.address(source) + source.size, ZERO + 1
-    starts = bounds[0], simd_bytes.address(target)
+    bounds = Bounds(simd_bytes.address(source), simd_bytes.address(source) + source.size, ZERO + 1)
+    starts = bounds.begin, simd_bytes.address(target)
     for o in range(matrices):
         later = min(o + on, matrices - 1)
         for j in range(across):
@@ -177,20 +203,16 @@ def _transpose(turn, square, shared, source, target, tables, members, streaming,
                 if q_count * row <= _NEXT:
                     then = _group(shared, tables, starts, members[0], (later, j, q))
                 else:
-                    then = _group(shared, tables, starts, members[0], _behind(tables, o, later, j, q + here[1]))
+                    then = _group(shared, tables, starts, members[0], _behind(tables, o, later, j, q + here.count))
                 _move(turn, square, shared, tables, here, then, there, streaming, room, bounds, flip)
-                q += here[1]
+                q += here.count
     if streaming:
         simd_bytes.fence()
 
 
 @part
 def _group(shared, tables, starts, words, place):
-    """The rows of the source that are moved together, from row `q` of a piece on: ``o, j, q = place``.
-
-    Their table, and how many these are; where they begin in the source, and their blocks in runs of the target; and the
-    words that are wanted of the last one, `words` at the end of a run.
-    """
+    """The group from row `q` of a piece on: ``o, j, q = place``. At the end of a run, `words` are wanted."""
     (outer, _), (source_rows, _), _, _, (q_pieces, across) = tables
     o, j, q = place
     left = simd_bytes.cell(q_pieces, j, 2) - q
@@ -199,7 +221,7 @@ def _group(shared, tables, starts, words, place):
     last = words if j + 1 == across and count == left else ZERO + shared
     rows = source_rows + 8 * (simd_bytes.cell(q_pieces, j, 1) + q)
     t = starts[1] + simd_bytes.cell2(outer, o, 1) + simd_bytes.cell(q_pieces, j, 0) + 4 * shared * q
-    return rows, count, starts[0] + simd_bytes.cell2(outer, o, 0), t, last
+    return _Group(rows, count, starts[0] + simd_bytes.cell2(outer, o, 0), t, last)
 
 
 @part
@@ -215,10 +237,7 @@ def _behind(tables, o, later, j, q):
 
 @part
 def _move(turn, square, shared, tables, here, then, there, streaming, room, bounds, flip):
-    """Move some rows, and ask for those wanted `then`; both as `_group` tells them.
-
-    `there`: the words that the last block of a row has, and the bits that are written of a word of what it becomes.
-    """
+    """Move some rows, and ask for those wanted `then`."""
     _, _, (target_rows, p_count), (p_pieces, along), _ = tables
     rows, count, s, t, _ = here
     width = 4 * shared
@@ -226,7 +245,7 @@ def _move(turn, square, shared, tables, here, then, there, streaming, room, boun
     near = count * p_count * width <= _NEXT
     _, ended, _, begin, words = then if near else here
     stop = begin + ended * width - 4 * (shared - words)
-    if streaming and p_count and there[0] < shared:
+    if streaming and p_count and there.count < shared:
         # All of the last run is read before it is written.
         for line in range(-ended * width, 63, 64):
             simd_bytes.prefetch(stop + simd_bytes.item(target_rows, p_count - 1) + line)
@@ -234,15 +253,15 @@ def _move(turn, square, shared, tables, here, then, there, streaming, room, boun
         size, first = simd_bytes.cell(p_pieces, i, 2) * width, simd_bytes.cell(p_pieces, i, 1)
         n = i if near else (i + 1) % along
         ahead, many, base, _, _ = then if near or n == 0 else here
-        following = (
+        following = Following(
             ahead,
             base + simd_bytes.cell(p_pieces, n, 0),
             many,
             simd_bytes.cell(p_pieces, n, 2) * width + 63 >> 6,
         )
         at = s + simd_bytes.cell(p_pieces, i, 0)
-        whole = size - width if there[0] < shared and i + 1 == along else size
-        plan = asking((rows, at, count), following, size + 63 >> 6, ZERO + 1, 64, bounds)
+        whole = size - width if there.count < shared and i + 1 == along else size
+        plan = asking(Here(rows, at, count), following, size + 63 >> 6, ZERO + 1, 64, bounds)
         done = ZERO
         while done < size:
             for line in range(done + 63 >> 6, done + width + 63 >> 6):
@@ -269,16 +288,16 @@ def _put_some_runs(turn, square, shared, here, at, goals, blocks, there, streami
     if together > 1 and blocks[1] >= together:
         _put_runs(square, shared, (rows, count), at, goals, last, streaming, room, flip)
         return ZERO + together
-    if together > 1 and not passes((rows, at), count, bounds):
+    if together > 1 and not passes(Rows(rows, at), count, bounds):
         runs = min(blocks[0], together)
         some = runs, min(runs, blocks[1])
-        _put_last(square, shared, here, at, goals, some, there[1], streaming, room, flip)
+        _put_last(square, shared, here, at, goals, some, there.mask, streaming, room, flip)
         return runs
     goal = goals[1] + simd_bytes.integer(goals[0])
     if blocks[1] > 0:
         _put_run(turn, shared, (rows, count), at, goal, last, streaming, room, flip)
     else:
-        _put_some(turn, shared, (rows, count), at, goal, (last, there[0]), there[1], room, flip)
+        _put_some(turn, shared, (rows, count), at, goal, (last, there.count), there.mask, room, flip)
     return ZERO + 1
 
 
@@ -307,7 +326,7 @@ def _put_run(turn, shared, here, at, to, last, streaming, room, flip):
         turn(rows + 8 * k, at, to + width * k, flip, past)
     left = (count - part) % together + part
     if left:
-        some = sources_of((rows + 8 * (count - left), at), left, ZERO + together, room)
+        some = sources_of(Rows(rows + 8 * (count - left), at), left, ZERO + together, room)
         turn(some, at, room + SQUARE, flip, ZERO)
         move_end(to + width * (count - left), room + SQUARE, left * width - 4 * (shared - last))
 
@@ -328,7 +347,7 @@ def _put_runs(square, shared, here, at, goals, last, streaming, room, flip):
     for k in range(0, whole, together):
         square(rows + 8 * k, at, places, to + width * k, flip, past)
     if whole < count:
-        some = sources_of((rows + 8 * whole, at), count - whole, ZERO + together, room)
+        some = sources_of(Rows(rows + 8 * whole, at), count - whole, ZERO + together, room)
         for k in range(together):
             simd_bytes.put_item(room + TARGETS, k, 64 * k)
         square(some, at, room + TARGETS, room + SQUARE, flip, ZERO)
@@ -351,7 +370,7 @@ def _put_last(square, shared, here, at, goals, runs, mask, streaming, room, flip
     for k in range(together):
         simd_bytes.put_item(room + TARGETS, k, 2 * _RUN * k)
     for k in range(0, count, together):
-        some = sources_of((rows + 8 * k, at), min(together, count - k), ZERO + together, room)
+        some = sources_of(Rows(rows + 8 * k, at), min(together, count - k), ZERO + together, room)
         square(some, at, room + TARGETS, room + HELD + width * k, flip, ZERO)
     size = count * width - 4 * (shared - last)
     for k in range(runs[0]):

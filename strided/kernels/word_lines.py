@@ -2,12 +2,28 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from strided.kernels import simd_bytes
 from strided.kernels.compile import ZERO, part
 
 # The scratch: where the rows of a word go, words at the end of the source, a line of each of the rows, where these go,
 # what `unzip` takes, and from where on the ways have their own.
 _WORDS, LINES, PLACES, BYTES, OWN = 768, 1024, 3072, 3840, 4864
+
+
+class Words(NamedTuple):
+    """What all parts are told of the words that are taken apart."""
+
+    #: Rows that share a word.
+    shared: int
+    #: Bytes of a lane of a row, and of a whole row, in the target.
+    width: int
+    size: int
+    #: The scratch, from a multiple of 64 on.
+    room: int
+    #: The address at which the source ends.
+    end: int
 
 
 @part
@@ -17,10 +33,10 @@ def put_place(table, k, place):
 
 
 @part
-def take(unzip, fixed, s, count, wanted, places, at, how):
+def take(unzip, words, s, count, wanted, places, at, how):
     """Take apart the words of a line, of which `count` are wanted: no lines are read but those of `wanted` bytes."""
-    _, width, _, room, end = fixed
-    if s + 256 // width > end:
+    room = words.room
+    if s + 256 // words.width > words.end:
         simd_bytes.move(room + _WORDS, s, 4 * count)
         s = room + _WORDS
     unzip(s, wanted, places, at, ZERO + 64, room, how)

@@ -1,8 +1,8 @@
-"""Layouts and shapes: frozen values that check and print themselves.
+"""Layouts and shapes: frozen values that validate and print themselves.
 
-A *layout* says in which order the dimensions of an array lie in memory (`minor_to_major`, the fastest varying first;
-JAX lists them the other way round), into which tiles they are cut, how many bits an element takes, and which memory the
-buffer is in. A *shape* is an element type, dimensions and a layout.
+A *layout* gives the order of an array's dimensions in memory (`minor_to_major`, the fastest varying first; JAX lists
+them in reverse), their tiles, the bits of an element, and the memory space of the buffer. A *shape* is an element type,
+dimensions and a layout.
 
 Values are validated by XLA's rules (``LayoutUtil::ValidateLayoutForShape``, ``ShapeUtil::ValidateShape``); ``str()``
 gives XLA's canonical text.

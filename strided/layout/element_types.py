@@ -1,8 +1,8 @@
 """XLA's element types, and the NumPy types that hold their values.
 
 Names and numbers are those of ``PrimitiveType`` in XLA's ``xla_data.proto``. Types that NumPy lacks come from
-ml_dtypes. A value of fewer than eight bits takes the low bits of a whole byte, unless a layout packs it (``E(4)``), as
-in XLA's literals and ml_dtypes' arrays.
+ml_dtypes. As in XLA's literals and ml_dtypes' arrays, a value of fewer than eight bits takes the low bits of a whole
+byte, unless a layout packs it (``E(4)``).
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ class ElementType:
     number : int
         Its number in the ``PrimitiveType`` enumeration.
     bits : int
-        Bits that carry the value; 0 for token and opaque.
+        Bits of a value; 0 for token and opaque.
     dtype : numpy.dtype or None
-        The type of the values in NumPy; None for token and opaque.
+        The NumPy type of the values; None for token and opaque.
     """
 
     name: str
@@ -43,7 +43,7 @@ class ElementType:
 
     @property
     def storage_bits(self) -> int:
-        """Bits of one element that is not packed: whole bytes.
+        """Bits of one element that is not packed: `bits` rounded up to whole bytes.
 
         >>> element_type("s4").storage_bits, element_type("pred").storage_bits
         (8, 8)
@@ -52,7 +52,7 @@ class ElementType:
 
     @property
     def is_array(self) -> bool:
-        """Whether arrays of this type exist; token and opaque have none."""
+        """Whether there are arrays of this type: not of token and opaque."""
         return self.dtype is not None
 
     @property
@@ -103,27 +103,27 @@ def _table() -> Mapping[str, ElementType]:
     )
 
 
-#: Every element type by name, in the order of numbers. Tuples, buffers and the invalid type have none.
+#: Every element type by name, in the order of their numbers. Left out are XLA's types for tuples, buffers and invalid.
 ELEMENT_TYPES: Mapping[str, ElementType] = _table()
 
 _BY_NUMBER = {t.number: t for t in ELEMENT_TYPES.values()}
-#: Names of other libraries: NumPy's, and what no dtype of NumPy's is called.
+#: What other libraries call these types, NumPy's names included.
 _ALIASES = {t.dtype.name: t.name for t in ELEMENT_TYPES.values() if t.dtype is not None} | {
     "half": "f16", "float": "f32", "double": "f64", "bool_": "pred", "fp16": "f16", "fp32": "f32", "fp64": "f64",
     "cfloat": "c64", "cdouble": "c128", "short": "s16", "int": "s32", "long": "s64",
 } | {f"i{t.bits}": t.name for t in ELEMENT_TYPES.values() if t.name[0] == "s"}  # fmt: skip
 
-#: What names of other libraries' types may begin with.
+#: Module prefixes of other libraries' type names.
 _LIBRARIES = frozenset({"", "jax.numpy", "jnp", "ml_dtypes", "np", "numpy", "tf", "torch"})
 
-#: How names of small floats, and parts of them, begin: f8e4m3, f8, e5m2.
+#: The start of a small float's name, or of a part of one: f8e4m3, f8, e5m2.
 _SMALL_FLOAT = re.compile(r"f[468](?!\d)|e\dm\d")
 
 _BY_DTYPE = {t.dtype: t for t in ELEMENT_TYPES.values() if t.dtype is not None}
 
 
 def element_type(name: str) -> ElementType:
-    """The element type that XLA's text calls `name`. UnsupportedError if there is none.
+    """The element type with XLA's name `name`. UnsupportedError if there is none.
 
     >>> element_type("bf16").bits
     16
@@ -139,7 +139,7 @@ def element_type(name: str) -> ElementType:
 
 
 def element_types_meant(name: str) -> tuple[str, ...]:
-    """XLA's names of the types that may be meant by `name`: another library's name, or a part of small floats' names.
+    """XLA's names of the types that `name` may mean: it is another library's name, or a part of small floats' names.
 
     >>> element_types_meant("torch.bfloat16"), element_types_meant("fp4"), element_types_meant("e5m2")
     (('bf16',), ('f4e2m1fn',), ('f8e5m2', 'f8e5m2fnuz'))
@@ -165,7 +165,7 @@ def element_type_of_number(number: int) -> ElementType:
     try:
         return _BY_NUMBER[number]
     except (KeyError, TypeError):
-        raise UnsupportedError(f"PrimitiveType {number!r} is no element type of an array") from None
+        raise UnsupportedError(f"PrimitiveType {number!r} is not an element type of arrays") from None
 
 
 def element_type_of_dtype(dtype: Any) -> ElementType:
@@ -193,9 +193,9 @@ def known_element_type(dtype: Any) -> ElementType | None:
 
 
 def is_builtin(dtype: np.dtype[Any]) -> bool:
-    """Whether a type is a number of NumPy's own, in either byte order, which its files and other libraries know.
+    """Whether a dtype is one of NumPy's own numeric types, in either byte order, which other libraries know, too.
 
-    (``dtype.isbuiltin`` is 0 for some types that are equal to one for which it is 1.)
+    (``dtype.isbuiltin == 1`` does not do: it is 0 for some dtypes that are equal to a builtin one.)
 
     >>> is_builtin(np.dtype(np.float16)), is_builtin(np.dtype(ml_dtypes.bfloat16)), is_builtin(np.dtype(">f4"))
     (True, False, True)

@@ -1,4 +1,4 @@
-"""From index to offset and back, for a shape; the names are those of XLA's ``IndexUtil``, as far as it has them."""
+"""Index to offset and back, for a shape; named as in XLA's ``IndexUtil`` where that has the function."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 
 Index: TypeAlias = Sequence[Any]
 
-#: One integer. Not SupportsIndex, which arrays are for a type checker.
+#: One integer. Not SupportsIndex: for type checkers that includes arrays.
 Integer: TypeAlias = int | np.integer[Any]
 
 
 def refuse_split(shape: object, layout: Layout) -> None:
     """Raise UnsupportedError if the layout of `shape` is split."""
     if layout.split_configs:
-        raise UnsupportedError(f"{shape} is split (SC): where its pieces lie is not public, so it has no addresses")
+        raise UnsupportedError(f"{shape} is split (SC): it is not public where the pieces lie, so it has no addresses")
 
 
 def _first_outside(values: npt.NDArray[np.integer[Any]], stop: int) -> np.integer[Any] | None:
@@ -64,19 +64,19 @@ class Addressing:
         return self.expansion.address_map
 
     def in_bounds(self, index: Index) -> bool:
-        """Whether an index, one integer a dimension, is inside the array; a negative one is not.
+        """Whether an index, one integer for each dimension, is inside the array. Negative integers are not.
 
         >>> from strided import parse_shape
         >>> parse_shape("f32[2,3]").in_bounds((1, 2)), parse_shape("f32[2,3]").in_bounds((0, -1))
         (True, False)
         """
-        at = self._listed(index)
+        at = self._as_list(index)
         return len(at) == self.rank and all(
             0 <= whole(i, "an index") < n for i, n in zip(at, self._known_dimensions, strict=True)
         )
 
     def next_index(self, index: Index) -> tuple[int, ...] | None:
-        """The index after `index`, the last dimension varying fastest; None after the last. IndexError out of bounds.
+        """The next index in row-major order, or None after the last. IndexError out of bounds.
 
         >>> from strided import parse_shape
         >>> parse_shape("f32[2,3]").next_index((0, 2))
@@ -91,12 +91,12 @@ class Addressing:
         return None
 
     def stride_of(self, dimension: SupportsIndex) -> int:
-        """Elements from one index to the next in a dimension, a negative one counting from the end.
+        """Elements from one index to the next in a dimension; negative dimensions count from the end.
 
         Raises
         ------
         LayoutError
-            Tiles make the steps differ; or the shape has no addresses, as for `offset_of`.
+            The dimension is tiled and has no single stride; or the shape has no addresses, as for `offset_of`.
         IndexError
             There is no such dimension.
 
@@ -130,16 +130,16 @@ class Addressing:
 
         Returns
         -------
-        int, or an int64 array where `index` has arrays
+        int, or an int64 array if `index` contains arrays
 
         Raises
         ------
         IndexError
-            Out of bounds, negative, or not one for each dimension.
+            An index is out of bounds or negative, or there is not one for each dimension.
         TypeError
-            No sequence, or neither integers nor arrays.
+            `index` is not a sequence, or contains neither integers nor arrays.
         ValueError
-            Arrays that do not broadcast together.
+            The arrays do not broadcast together.
         LayoutError, UnsupportedError
             The shape has no addresses: a dimension of unknown size, a split layout.
 
@@ -168,9 +168,8 @@ class Addressing:
     def bit_offset_of(self, index: Any) -> Any:
         """Offset of an element from the first slot of the buffer, in bits: byte ``bits // 8``, bit ``bits % 8``.
 
-        Elements below eight bits fill a byte from its low bits up. A prefix of dynamic sizes, ``M(n)``, is not counted.
-        Arguments and errors as for `offset_of`; besides, UnsupportedError for arrays whose bit offsets do not fit 64
-        bits.
+        Packed elements fill a byte from its low bits up. The metadata prefix, ``M(n)``, is not counted. Arguments and
+        errors are those of `offset_of`; also UnsupportedError if bit offsets of index arrays do not fit 64 bits.
 
         >>> from strided import parse_shape
         >>> parse_shape("s4[10]{0:E(4)}").bit_offset_of((5,))
@@ -183,14 +182,14 @@ class Addressing:
             )
         return offsets * bits
 
-    def _listed(self, index: Any) -> list[Any]:
+    def _as_list(self, index: Any) -> list[Any]:
         try:
             return list(index)
         except TypeError:
             raise TypeError(f"an index is a sequence of {self.rank} integers or arrays, not {index!r}") from None
 
     def _checked_index(self, index: Any) -> list[Any]:
-        at = self._listed(index)
+        at = self._as_list(index)
         if len(at) != self.rank:
             raise IndexError(f"an index of {self} has {self.rank} numbers, not {len(at)}")
         for d, (i, n) in enumerate(zip(at, self._known_dimensions, strict=True)):
@@ -269,8 +268,8 @@ class Addressing:
     def padding_dimension_at(self, offset: SupportsIndex) -> int | None:
         """The dimension that the slot at an offset pads; None if it holds an element.
 
-        The rank of the shape if the slot pads no dimension: the tile has more dimensions than the array, or the slot
-        lies behind the last tile (tail alignment). IndexError for an offset outside the buffer.
+        For padding of no logical dimension, this is the rank: if a tile has more dimensions than the array, and for
+        tail padding. IndexError for an offset outside the buffer.
 
         >>> from strided import parse_shape
         >>> shape = parse_shape("f32[3,5]{1,0:T(2,2)}")

@@ -1,4 +1,4 @@
-"""Layouts: in which order, tiles and memory the elements of an array lie."""
+"""Layouts: how the elements of an array lie in memory."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from strided.addressing.tiling import COMBINE
 from strided.layout.validation import (
     INT64_MAX,
     FieldError,
-    bound_missed,
+    bounds_text,
     integer,
     integers,
     shortened,
 )
 from strided.runtime import notebook
 
-#: Names of the memory spaces that are public. Others differ between devices.
+#: Names of the memory spaces that are documented. Others differ between devices.
 MEMORY_SPACES = {0: "HBM", 1: "VMEM", 5: "host memory", 6: "unpinned host memory"}
 
-#: Fields that are one number: the least of each, and its name in messages.
+#: Integer fields: the least value of each, and its name in messages.
 _NUMBERS = {
     "tail_padding_alignment_in_elements": (1, "the tail padding alignment"),
     "element_size_in_bits": (0, "the element size in bits"),
@@ -30,7 +30,7 @@ _NUMBERS = {
 
 
 class PaddingValue(enum.IntEnum):
-    """Fill of the padding in a legacy layout (``PaddingValue`` of XLA's releases up to 2018)."""
+    """What the padding of a legacy layout contains (``PaddingValue`` of XLA's releases up to 2018)."""
 
     INVALID_PAD = 0
     ZERO_PAD = 1
@@ -44,7 +44,7 @@ class PaddingValue(enum.IntEnum):
 
 
 class Tile(tuple[int, ...]):
-    """Sizes of a tile, most major first; `COMBINE` stands for ``*``. LayoutError for what are no integers.
+    """Sizes of a tile, most major first; `COMBINE` stands for ``*``. LayoutError if they are not integers.
 
     >>> str(Tile((8, 128))), str(Tile((COMBINE, 2)))
     ('(8,128)', '(*,2)')
@@ -86,11 +86,11 @@ class Layout:
     minor_to_major : sequence of int
         Dimension numbers, the fastest varying first: a permutation of 0, 1, ..., rank - 1.
     tiles : sequence of sequence of int, optional
-        Tiles, the first applied first.
+        Tiles, in the order in which they apply.
     tail_padding_alignment_in_elements : int, optional
         The number of elements is rounded up to a multiple of this (``L(n)``).
     element_size_in_bits : int, optional
-        Bits of one element (``E(n)``); 0 means whole bytes.
+        Bits of one element (``E(n)``); 0 if elements are not packed.
     memory_space : int, optional
         -128 to 127 (``S(n)``).
     split_configs : sequence of (int, sequence of int), optional
@@ -100,12 +100,12 @@ class Layout:
     padded_dimensions : sequence of int, optional
         Legacy layouts of XLA's releases up to 2018: the allocated size of each logical dimension.
     padding_value : PaddingValue, optional
-        Legacy layouts: what the padding holds.
+        Legacy layouts: what the padding contains.
 
     Raises
     ------
     LayoutError
-        The values make no valid layout; the error's `field` names the one at fault.
+        A value is not valid; the error's `field` names it.
 
     Examples
     --------
@@ -151,7 +151,7 @@ class Layout:
         try:
             splits = tuple((d, tuple(indices)) for d, indices in self.split_configs)
         except (TypeError, ValueError) as error:
-            words = f"split_configs are pairs of a dimension and where it is split, as in [(0, (4,))]: {error}"
+            words = f"split_configs are pairs of a dimension and its split indices, as in [(0, (4,))]: {error}"
             raise FieldError("split_configs", words) from None
         put(
             self,
@@ -179,9 +179,9 @@ class Layout:
                 raise FieldError("tiles", f"a tile needs {wanted}, not ({shortened(tile)})")
         for name, (least, words) in _NUMBERS.items():
             if not least <= (number := getattr(self, name)) <= INT64_MAX:
-                raise FieldError(name, f"{words} must be {bound_missed(least, number)}")
+                raise FieldError(name, f"{words} must be {bounds_text(least, number)}")
         if not -128 <= self.memory_space <= 127:
-            raise FieldError("memory_space", f"XLA holds a memory space in 8 signed bits; {self.memory_space} is none")
+            raise FieldError("memory_space", f"the memory space must be from -128 to 127, not {self.memory_space}")
         if self.padded_dimensions and len(self.padded_dimensions) != self.rank:
             raise FieldError(
                 "padded_dimensions", f"{len(self.padded_dimensions)} padded dimensions for a layout of rank {self.rank}"
@@ -196,7 +196,7 @@ class Layout:
 
     @property
     def memory_space_name(self) -> str:
-        """The memory space in words, with its number.
+        """Name and number of the memory space.
 
         >>> Layout((0,), memory_space=1).memory_space_name, Layout((0,), memory_space=3).memory_space_name
         ('VMEM (S(1))', 'memory space S(3)')
@@ -206,7 +206,7 @@ class Layout:
 
     @property
     def is_descending(self) -> bool:
-        """Whether the order is row-major, the default: the last dimension varies fastest."""
+        """Whether the order is row-major: the last dimension varies fastest."""
         return self.minor_to_major == descending(self.rank)
 
     def __str__(self) -> str:
@@ -242,14 +242,14 @@ class Layout:
 
 
 def descending(rank: int) -> tuple[int, ...]:
-    """The row-major order of dimensions: the last one varies fastest."""
+    """The row-major `minor_to_major`: the last dimension varies fastest."""
     return tuple(range(rank - 1, -1, -1))
 
 
 def order_in_space(minor_to_major: tuple[int, ...], rank: int, memory_space: int) -> tuple[int, ...]:
-    """The order of a layout; row-major for one that names a memory space and no order, as before layout assignment.
+    """The order of a layout; row-major if the layout gives a memory space and no order.
 
-    XLA writes ``f32[3,5]{:S(2)}`` since 2026; without a memory space it refuses that.
+    XLA prints ``f32[3,5]{:S(2)}`` before layout assignment since 2026. It refuses ``f32[3,5]{}``.
 
     >>> order_in_space((), 2, 5), order_in_space((), 2, 0)
     ((1, 0), ())

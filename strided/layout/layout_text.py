@@ -1,4 +1,4 @@
-"""The text of a layout: its braces, and the attributes in them.
+"""The text of a layout: the braces, and the attributes in them.
 
 ::
 
@@ -9,8 +9,8 @@
     split      = "(" int ":" [int {"," int}] ")"
     level      = ("D" | "C" | "S" | "H") ["+"] ["~"]
 
-XLA's parser ignores failures *inside* an attribute as long as what follows happens to fit: ``T(2,2}`` reads as
-``T(2,2)``. Here such a slip is read in the same way, and noted.
+XLA's parser ignores errors *inside* an attribute as long as it can parse what follows: it reads ``T(2,2}`` as
+``T(2,2)``. This parser reads such text in the same way, and notes the error as a *slip*.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _T = TypeVar("_T")
 
 
 def layout_fields(lexer: Lexer, places: dict[str, int]) -> dict[str, Any]:
-    """The fields of a layout; their positions go into `places`."""
+    """The fields of a layout. Stores their positions in `places`."""
     lexer.expect("{", "'{' before a layout")
     places["minor_to_major"] = lexer.start
     order = lexer.integers("a dimension number") if lexer.is_integer() else []
@@ -42,7 +42,7 @@ def layout_fields(lexer: Lexer, places: dict[str, int]) -> dict[str, Any]:
 
 
 def _attributes(lexer: Lexer, fields: dict[str, Any], places: dict[str, int]) -> None:
-    """What may follow the colon, each at most once and in this order."""
+    """The attributes after the colon, each at most once and in this order."""
     if lexer.take("D"):
         _level_types(lexer)
     if _begins(lexer, "T", "tiles", places):
@@ -55,7 +55,7 @@ def _attributes(lexer: Lexer, fields: dict[str, Any], places: dict[str, int]) ->
     space = fields.get("memory_space", 0)
     if not -128 <= space <= 127:
         fields["memory_space"] = wrapped = (space + 128) % 256 - 128
-        words = f"XLA holds a memory space in 8 signed bits: S({space}) wraps around to S({wrapped})"
+        words = f"XLA stores a memory space in 8 signed bits: S({space}) wraps around to S({wrapped})"
         lexer.slip(words, places["memory_space"])
     if _begins(lexer, "SC", "split_configs", places):
         fields["split_configs"] = _each(lexer, _split)
@@ -68,7 +68,7 @@ def _attributes(lexer: Lexer, fields: dict[str, Any], places: dict[str, int]) ->
 
 
 def _begins(lexer: Lexer, letters: str, name: str, places: dict[str, int]) -> bool:
-    """Whether the attribute of a field comes next: goes past its letters, and notes where it begins."""
+    """Whether an attribute with these letters comes next. If so, go past the letters and store the position."""
     if lexer.token != letters:
         return False
     places[name] = lexer.start
@@ -86,7 +86,7 @@ def _integer_attribute(lexer: Lexer, letter: str, name: str, fields: dict[str, A
 
 
 def _takes(lexer: Lexer, token: str, wanted: str) -> bool:
-    """Go past `token`. If another comes next, that is a slip, and False."""
+    """Go past `token` and return True. If another token comes next, note a slip and return False."""
     if not lexer.take(token):
         lexer.slip(f"expected {wanted}")
         return False
@@ -94,7 +94,7 @@ def _takes(lexer: Lexer, token: str, wanted: str) -> bool:
 
 
 def _integer(lexer: Lexer, wanted: str) -> int | None:
-    """A 64-bit integer. If something else comes next, that is a slip, and None."""
+    """Read a 64-bit integer. If something else comes next, note a slip and return None."""
     value = lexer.integer()
     if value is None:
         lexer.slip(f"expected {wanted}")
@@ -102,7 +102,7 @@ def _integer(lexer: Lexer, wanted: str) -> int | None:
 
 
 def _listed(lexer: Lexer, read: Callable[[], _T | None], end: str) -> tuple[list[_T], bool]:
-    """The values up to a closing bracket, and whether that was reached: a slip, or a None of `read`, ends them."""
+    """The values up to ``)``, and whether that was reached: a slip ends them, which `read` reports as None."""
     values: list[_T] = []
     if lexer.token != ")":
         while True:
@@ -132,7 +132,7 @@ def _level_types(lexer: Lexer) -> None:
 
 
 def _each(lexer: Lexer, read: Callable[[Lexer], tuple[_T | None, bool]]) -> tuple[_T, ...]:
-    """Tiles or splits, one after the other, up to one that could not be read as a whole."""
+    """All tiles or splits, up to the first one with a slip."""
     found: list[_T] = []
     while True:
         one, whole = read(lexer)
@@ -143,7 +143,7 @@ def _each(lexer: Lexer, read: Callable[[Lexer], tuple[_T | None, bool]]) -> tupl
 
 
 def _tile(lexer: Lexer) -> tuple[Tile, bool]:
-    """A tile of the sizes up to a slip, and whether there was none."""
+    """A tile of the sizes before the first slip, and whether it had no slip."""
 
     def size() -> int | None:
         start = lexer.start
@@ -159,7 +159,7 @@ def _tile(lexer: Lexer) -> tuple[Tile, bool]:
 
 
 def _split(lexer: Lexer) -> tuple[SplitConfig | None, bool]:
-    """A split of the indices up to a slip, or None without a dimension, and whether there was no slip."""
+    """A split of the indices before the first slip (None without a dimension), and whether it had no slip."""
     if not _takes(lexer, "(", "'(' before a split"):
         return None, False
     dimension = _integer(lexer, "the number of the physical dimension that is split")
@@ -172,7 +172,7 @@ def _split(lexer: Lexer) -> tuple[SplitConfig | None, bool]:
 
 
 def _sparse_type(lexer: Lexer, sign: str, what: str) -> None:
-    """Index and pointer types, which only sparse arrays have. XLA goes on after every failure here."""
+    """Index and pointer types, which only sparse arrays have. XLA ignores every error here."""
     start = lexer.start
     if not lexer.take(sign):
         return

@@ -1,4 +1,4 @@
-"""Tokens of XLA's text for shapes and shardings, one at a time, in linear time."""
+"""Lexer for XLA's text of shapes and shardings. Takes linear time."""
 
 from __future__ import annotations
 
@@ -10,22 +10,23 @@ from strided.errors import LayoutError, NotationError
 
 T = TypeVar("T")
 
-# A NUL ends the text for XLA's lexer, in a comment too.
+# XLA's lexer ends at a NUL, even in a comment.
 _BLANK = re.compile(r"(?:[ \t\r\n]+|/\*[^\0]*?\*/|//[^\n\r\0]*)*")
 _TOKEN = re.compile(r"[A-Za-z_][A-Za-z0-9_.\-]*|-?[0-9]+|<=|[()\[\]{},:*?#+~=]")
-# Nearly all lists of integers, up to the bracket or colon behind them; fewer digits than overflow.
+# Nearly all lists of integers, up to the bracket or colon that follows; 18 digits do not overflow.
 _PLAIN_INTEGERS = re.compile(r"[0-9]{1,18}(?:,[0-9]{1,18})*(?=[\])}:])")
-# Only read where a string may stand: no other quote must be followed to the end of the text.
+# Matched only where a string may stand: matching it at every quote would take quadratic time.
 _STRING = re.compile(r"\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*'", re.DOTALL)
 _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 _ESCAPED = {"n": "\n", "t": "\t", "r": "\r"}
 
 
 class Lexer:
-    """Tokens of a text, one at a time.
+    """The tokens of a text, one at a time.
 
-    `token` is the next one, "" at the end, NUL at a character that begins no token. It begins at `start`; the one
-    before it ends at `end`. `slips` lists what XLA takes by mistake, and where; a strict lexer refuses it.
+    `token` is the next token, which begins at `start`: "" at the end of the text, NUL at a character that begins no
+    token. The token before it ends at `end`. `slips` lists errors that XLA does not notice, with their positions; a
+    strict lexer raises instead.
 
     >>> lexer = Lexer("<=8 // devices")
     >>> lexer.take("<="), lexer.integer(), lexer.token
@@ -53,7 +54,7 @@ class Lexer:
         return found.group(), start, found.end()
 
     def advance(self) -> str:
-        """Go past the next token; returns it."""
+        """Go past the next token and return it."""
         left, self.end = self.token, self._next
         self.token, self.start, self._next = self._read(self._next)
         return left
@@ -65,14 +66,14 @@ class Lexer:
     # ---- refusals ---------------------------------------------------------------------------------------------------
 
     def fail(self, message: str, position: int | None = None) -> NoReturn:
-        """Raise NotationError at `position`, or at the next token, which is then shown; an earlier slip comes first."""
+        """Raise NotationError at `position`, by default at the next token. If there was a slip, report that instead."""
         found = f", found {self.shown()}" if position is None else ""
         if self.slips:
             message, position, found = *self.slips[0], ""
         raise NotationError(message + found, text=self.text, position=self.start if position is None else position)
 
     def shown(self) -> str:
-        """The next token, quoted for a message."""
+        """The next token as messages show it."""
         if self.token == "":
             return "the end"
         if self.token == "\0":
@@ -80,14 +81,14 @@ class Lexer:
         return repr(self.token if len(self.token) <= 40 else self.token[:40] + "...")
 
     def slip(self, message: str, position: int | None = None) -> None:
-        """Note something that XLA lets pass."""
+        """Note an error that XLA does not notice; a strict lexer raises NotationError."""
         if self.strict:
             self.fail(message, position)
         found = f", found {self.shown()}" if position is None else ""
         self.slips.append((message + found, self.start if position is None else position))
 
     def build(self, position: int, make: Callable[..., T], *arguments: object) -> T:
-        """The value that `make` returns; a LayoutError becomes a NotationError at `position`."""
+        """Call `make` and return its value; a LayoutError becomes a NotationError at `position`."""
         try:
             return make(*arguments)
         except LayoutError as error:
@@ -96,33 +97,33 @@ class Lexer:
     # ---- tokens -----------------------------------------------------------------------------------------------------
 
     def take(self, token: str) -> bool:
-        """Go past `token`; False if another comes next."""
+        """Go past `token` and return True; return False if another one comes next."""
         if self.token != token:
             return False
         self.advance()
         return True
 
     def expect(self, token: str, wanted: str = "") -> None:
-        """Go past `token`, or fail; `wanted` describes it."""
+        """Go past `token`, or fail; `wanted` describes it in the message."""
         if not self.take(token):
             self.fail(f"expected {wanted or repr(token)}")
 
     @property
     def word(self) -> str:
-        """The next word, with the ``=`` that touches it; "" if no word comes next."""
+        """The next word, with an ``=`` that follows directly; "" if no word comes next."""
         if not (self.token[:1].isalpha() or self.token[:1] == "_"):
             return ""
         return f"{self.token}=" if self.text.startswith("=", self._next) else self.token
 
     def take_word(self) -> str:
-        """Go past the next word; returns it."""
+        """Go past the next word and return it."""
         word = self.word
         if word:
             self.go_to(self.start + len(word))
         return word
 
     def string(self, wanted: str) -> str:
-        """The content of a quoted string, escapes undone."""
+        """Read a quoted string and return its unescaped content."""
         found = _STRING.match(self.text, self.start)
         if found is None:
             self.fail(f"expected {wanted}")
@@ -134,7 +135,7 @@ class Lexer:
         return self.token.lstrip("-").isdigit()
 
     def integer(self) -> int | None:
-        """A 64-bit integer, or None, and nothing is read. From 2**63 on it wraps, as in XLA: a slip."""
+        """Read a 64-bit integer; None if none comes next. One of 2**63 or more wraps around as in XLA: a slip."""
         if not self.is_integer():
             return None
         digits = self.token.lstrip("-").lstrip("0") or "0"
@@ -149,21 +150,21 @@ class Lexer:
         return value
 
     def required_integer(self, wanted: str) -> int:
-        """A 64-bit integer, as `integer` reads it."""
+        """`integer`, or fail; `wanted` describes it in the message."""
         value = self.integer()
         if value is None:
             self.fail(f"{wanted} should fit 64 bits" if self.is_integer() else f"expected {wanted}")
         return value
 
     def listed(self, read: Callable[[], T]) -> list[T]:
-        """One or more values with commas between them."""
+        """One or more comma-separated values."""
         values = [read()]
         while self.take(","):
             values.append(read())
         return values
 
     def bracketed(self, brackets: str, read: Callable[[], T], wanted: str = "") -> list[T]:
-        """The values between two brackets, if any, with commas between them; `wanted` describes the first bracket."""
+        """Comma-separated values between two brackets, possibly none; `wanted` describes the opening bracket."""
         opening, closing = brackets[0], brackets[1]
         self.expect(opening, wanted)
         if self.take(closing):
@@ -173,10 +174,7 @@ class Lexer:
         return values
 
     def plain_integers(self) -> list[int]:
-        """One or more integers with nothing but commas between them, read at once; [], and nothing is read, of others.
-
-        What they are followed by is a bracket or a colon.
-        """
+        """Fast path of `integers` for integers without blanks or signs, up to a bracket or colon; [] for other text."""
         found = _PLAIN_INTEGERS.match(self.text, self.start)
         if found is None:
             return []
@@ -184,5 +182,5 @@ class Lexer:
         return list(map(int, found.group().split(",")))
 
     def integers(self, wanted: str) -> list[int]:
-        """One or more integers with commas between them."""
+        """One or more comma-separated integers."""
         return self.plain_integers() or self.listed(lambda: self.required_integer(wanted))

@@ -1,6 +1,6 @@
-"""Parser for XLA's text of shapes, and of layouts alone.
+"""Parser for XLA's text of shapes and layouts.
 
-The grammar (white space and ``/* */``, ``//`` comments may stand between any two tokens)::
+The grammar (white space and comments, ``/* */`` and ``//``, may stand between any two tokens)::
 
     shape      = array | tuple | buffer
     array      = type "[" [size {"," size}] "]" [layout]
@@ -9,9 +9,9 @@ The grammar (white space and ``/* */``, ``//`` comments may stand between any tw
     buffer     = "b" "(" array ")"
     layout     = see `layout_text`
 
-Well-formed text is accepted exactly as by XLA, if the values are valid (see `layout`). Slips that XLA overlooks are
-read as XLA reads them, with a `NotationWarning`; ``strict=True`` refuses them. `parse` never recurses and takes linear
-time.
+Text in this grammar with valid values (see `layout`) is accepted exactly as by XLA. Slips, which are errors that XLA
+does not notice, are read as XLA reads them, with a `NotationWarning`; ``strict=True`` refuses them. `parse` does not
+recurse and takes linear time.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ from strided.wording import did_you_mean
 
 #: XLA's own limit on nested shapes.
 _MAX_DEPTH = 32768
-#: Characters of the longest texts whose values are cached.
-_REMEMBERED_LENGTH = 1024
+#: Longer texts are not cached, in characters.
+_CACHED_LENGTH = 1024
 
-#: An array whose end can be told without reading it, as nearly always. ``(?!)``: where braces fail, Python before
-#: 3.11.5 goes on from there.
+#: An array whose end can be found without parsing it, as is nearly always possible. ``(?!)`` is needed before Python
+#: 3.11.5, which otherwise continues behind braces that do not match.
 _ARRAY = re.compile(r"[a-z][a-z0-9]*+\[[0-9,<=?]*+\](?:\{[^{}/\0]*+\}|(?!))?+(?!\s*+[{/])")
 
 _SHAPE_LIKE = re.compile(r"\s*(\{|\(?\s*(?:(?:torch|np|numpy|jnp)\.)?[A-Za-z]\w*\[)")
@@ -48,14 +48,14 @@ _T = TypeVar("_T")
 
 
 def parse(text: str, *, strict: bool = False) -> AnyShape | Layout:
-    """The shape, or the layout, that a text of XLA describes.
+    """The shape or layout that XLA's text describes.
 
     Parameters
     ----------
     text : str
         A shape (``"f32[3,5]{1,0:T(8,128)}"``), a tuple of shapes, or a layout alone (``"{1,0:T(8,128)}"``).
     strict : bool, optional
-        Refuse text that XLA takes by mistake, which is otherwise read as XLA reads it, with a NotationWarning.
+        Refuse malformed text that XLA accepts. By default it is read as XLA reads it, with a NotationWarning.
 
     Returns
     -------
@@ -64,9 +64,9 @@ def parse(text: str, *, strict: bool = False) -> AnyShape | Layout:
     Raises
     ------
     NotationError
-        Any other text; shows the place and what was expected.
+        Any other text. The error shows the position and what was expected.
     TypeError
-        Not text.
+        `text` is not a string.
 
     Examples
     --------
@@ -79,7 +79,7 @@ def parse(text: str, *, strict: bool = False) -> AnyShape | Layout:
     """
     if not isinstance(text, str):
         raise TypeError(f"expected text such as 'f32[3,5]', not {type(text).__name__}")
-    found, slip = (_read if len(text) > _REMEMBERED_LENGTH else _remembered)(text)
+    found, slip = (_read if len(text) > _CACHED_LENGTH else _read_cached)(text)
     if slip is not None:
         message, position = slip
         if strict:
@@ -94,7 +94,7 @@ def parse_shape(text: str, *, strict: bool = False) -> Shape:
     Parameters
     ----------
     text : str
-        Without a layout it is row-major.
+        A shape; row-major if the text has no layout.
     strict : bool, optional
         As for `parse`.
 
@@ -103,7 +103,7 @@ def parse_shape(text: str, *, strict: bool = False) -> Shape:
     NotationError
         Any other text, also tuples, buffers and layouts alone.
     TypeError
-        Not text.
+        `text` is not a string.
 
     >>> parse_shape("bf16[3,5]{1,0:T(8,128)(2,1)}").byte_size
     2048
@@ -117,7 +117,7 @@ def parse_layout(text: str, *, strict: bool = False) -> Layout:
     Parameters
     ----------
     text : str
-        The braces and what stands in them: ``"{0,1:T(8,128)}"``.
+        A layout with its braces: ``"{0,1:T(8,128)}"``.
     strict : bool, optional
         As for `parse`.
 
@@ -126,7 +126,7 @@ def parse_layout(text: str, *, strict: bool = False) -> Layout:
     NotationError
         Any other text, also shapes.
     TypeError
-        Not text.
+        `text` is not a string.
 
     >>> parse_layout("{0,1:T(8,128)}").minor_to_major
     (0, 1)
@@ -135,7 +135,7 @@ def parse_layout(text: str, *, strict: bool = False) -> Layout:
 
 
 def is_shape(text: str) -> bool:
-    """Whether a text is meant as a shape or layout, right or wrong. Indices and usual file names look different.
+    """Whether a text looks like a shape or layout, valid or not. Indices and usual file names do not.
 
     >>> is_shape("f32[3,,5]"), is_shape("x.npy"), is_shape("[0, 1]")
     (True, False, False)
@@ -156,7 +156,7 @@ def _of_kind(kind: type[_T], expected: str, text: str, strict: bool) -> _T:
 
 
 def _read(text: str) -> tuple[AnyShape | Layout, tuple[str, int] | None]:
-    """What a text describes, and the first slip in it."""
+    """The shape or layout in a text, and the first slip or None."""
     lexer = Lexer(text)
     found: AnyShape | Layout
     if lexer.token == "{":
@@ -169,8 +169,8 @@ def _read(text: str) -> tuple[AnyShape | Layout, tuple[str, int] | None]:
     return found, lexer.slips[0] if lexer.slips else None
 
 
-#: Conversions to layouts given as text parse the same few texts again.
-_remembered = lru_cache(maxsize=1024)(_read)
+#: Conversions to a layout given as text parse the same few texts again and again.
+_read_cached = lru_cache(maxsize=1024)(_read)
 
 
 def _warn(text: str, message: str, position: int) -> None:
@@ -178,9 +178,9 @@ def _warn(text: str, message: str, position: int) -> None:
 
 
 def parse_prefix(text: str, pos: int = 0, *, lenient: bool = False) -> tuple[AnyShape, int]:
-    """The shape at ``text[pos]``, white space aside, and where it ends.
+    """The shape at ``text[pos]``, after white space, and where it ends.
 
-    With `lenient` slips are not warned of. Raises NotationError as `parse`.
+    With `lenient` there are no warnings for slips. Raises NotationError as `parse` does.
 
     >>> shape, end = parse_prefix("%a = f32[2]{0} add(%b, %c)", 5)
     >>> str(shape), end
@@ -197,7 +197,7 @@ def parse_prefix(text: str, pos: int = 0, *, lenient: bool = False) -> tuple[Any
 
 
 def _shape(lexer: Lexer) -> AnyShape:
-    """Any shape, without recursion: text may nest deeper than Python does."""
+    """Any shape. Not recursive: tuples may nest deeper than Python's recursion limit."""
     stack: list[list[AnyShape]] = []
     while True:
         if lexer.token == "(":
@@ -237,15 +237,15 @@ def _array_or_buffer(lexer: Lexer) -> AnyShape:
         lexer.expect(")", "')' after the array of a buffer")
         return BufferShape(inner)
     plain = _ARRAY.match(lexer.text, lexer.start)
-    if plain and len(plain[0]) <= _REMEMBERED_LENGTH and (known := _known_array(plain[0])) is not None:
+    if plain and len(plain[0]) <= _CACHED_LENGTH and (cached := _array_cached(plain[0])) is not None:
         lexer.go_to(plain.end())
-        return known
+        return cached
     return _array(lexer)
 
 
 @lru_cache(maxsize=4096)
-def _known_array(text: str) -> Shape | None:
-    """The array in a text, or None if anything is wrong with it. Long tuples repeat few arrays."""
+def _array_cached(text: str) -> Shape | None:
+    """The shape of an array, or None for an error or slip. Cached because long tuples repeat few shapes."""
     lexer = Lexer(text)
     try:
         found = _array(lexer)
@@ -276,14 +276,14 @@ def _array(lexer: Lexer) -> Shape:
             layout["minor_to_major"] = order_in_space(
                 layout["minor_to_major"], len(sizes), layout.get("memory_space", 0)
             )
-            check_order(layout["minor_to_major"], len(sizes))  # before what a layout alone would say of them
+            check_order(layout["minor_to_major"], len(sizes))  # a clearer error than that of Layout
         return Shape(name, sizes, None if layout is None else Layout(**layout), dynamic=dynamic)
 
     return _built(lexer, places, build)
 
 
 def _built(lexer: Lexer, places: dict[str, int], build: Callable[[], _T]) -> _T:
-    """The value; its errors become NotationErrors that point into the text."""
+    """Call `build` and return its value; a LayoutError becomes a NotationError at the position of its field."""
     try:
         return build()
     except LayoutError as error:
@@ -327,15 +327,15 @@ def any_shape(shape: str | AnyShape) -> AnyShape:
 
 
 def array_shape(shape: str | AnyShape) -> Shape:
-    """The shape of one array that NumPy can have, from text or a value.
+    """The shape of one array that NumPy can represent, from text or a value.
 
-    Errors as for `any_shape`; besides, UnsupportedError for a shape that is not one array's, or has more or larger
-    dimensions than NumPy allows.
+    Errors as for `any_shape`; also UnsupportedError for a shape that is not that of one array, or that has more or
+    larger dimensions than NumPy allows.
     """
     found = single_shape(shape)
     if found.rank > MAX_NDIM:
-        raise UnsupportedError(f"an array of {found.rank} dimensions: NumPy's have {MAX_NDIM} at most")
-    # The bytes of other shapes fit 64 bits; NumPy multiplies the sizes beside a 0, too.
+        raise UnsupportedError(f"an array of {found.rank} dimensions: NumPy allows {MAX_NDIM} at most")
+    # Shape has checked that the bytes fit 64 bits. NumPy ignores sizes of 0 there, so check these shapes as it does.
     if 0 in found.dimensions and math.prod(n for n in found.dimensions if n > 0) * found.dtype.itemsize > INT64_MAX:
         raise UnsupportedError(f"{found.text(layout=False)}: NumPy has no array of such sizes, not even an empty one")
     return found

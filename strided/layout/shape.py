@@ -17,25 +17,25 @@ from strided.errors import LayoutError, UnsupportedError
 from strided.layout.element_types import ElementType, element_type
 from strided.layout.index_util import Addressing
 from strided.layout.layout import Layout, PaddingValue, descending
-from strided.layout.validation import INT64_MAX, FieldError, bound_missed, check_order, integers, shortened
+from strided.layout.validation import INT64_MAX, FieldError, bounds_text, check_order, integers, shortened
 from strided.runtime import notebook
 from strided.runtime.argument_checks import whole
 from strided.runtime.lazy import lazy
 
-#: XLA's size of a dimension of unknown size (``?``).
+#: The size that XLA stores for a dimension of unknown size (``?``).
 UNBOUNDED = -(2**63)
 
 
 @dataclass(frozen=True, repr=False)
 class Shape(Addressing):
-    """An array's element type, dimensions and layout. Also ``token[]`` and ``opaque[]``, which have no layout.
+    """Element type, dimensions and layout of an array; also ``token[]`` and ``opaque[]``, which have no layout.
 
     Parameters
     ----------
     element_type : str
         XLA's name: ``"f32"``, ``"bf16"``, ``"s4"``.
     dimensions : sequence of int
-        Sizes in elements; of a dynamic dimension its bound, or `UNBOUNDED`.
+        Sizes in elements. The size of a dynamic dimension is its bound, or `UNBOUNDED`.
     layout : Layout, optional
         By default row-major.
     dynamic : sequence of bool, optional
@@ -44,9 +44,9 @@ class Shape(Addressing):
     Raises
     ------
     LayoutError
-        The values make no valid shape; the error's `field` names the one at fault.
+        A value is not valid; the error's `field` names it.
     TypeError
-        `layout` is no Layout.
+        `layout` is not a Layout.
 
     Examples
     --------
@@ -81,7 +81,7 @@ class Shape(Addressing):
         try:
             dynamic = tuple(bool(d) for d in self.dynamic) or (False,) * self.rank
         except (TypeError, ValueError):
-            raise FieldError("dimensions", "`dynamic` must be truth values, one for each dimension") from None
+            raise FieldError("dimensions", "`dynamic` must be booleans, one for each dimension") from None
         if len(dynamic) != self.rank:
             raise FieldError("dimensions", f"{len(dynamic)} entries of `dynamic` for {self.rank} dimensions")
         put(self, "dynamic", dynamic)
@@ -91,7 +91,7 @@ class Shape(Addressing):
             return
         for n, d in zip(self.dimensions, dynamic, strict=True):
             if not (0 <= n <= INT64_MAX or (d and n == UNBOUNDED)):
-                raise FieldError("dimensions", f"the size of a dimension is {bound_missed(0, n)}")
+                raise FieldError("dimensions", f"the size of a dimension is {bounds_text(0, n)}")
         if self.layout is None:
             put(self, "layout", Layout(descending(self.rank)))
         elif not isinstance(self.layout, Layout):
@@ -117,26 +117,26 @@ class Shape(Addressing):
         seen = set()
         for d, indices in layout.split_configs:
             if not 0 <= d < self.rank or d in seen:
-                raise FieldError("split_configs", f"split of physical dimension {d}: out of range, or named twice")
+                raise FieldError("split_configs", f"split of physical dimension {d}: out of range, or split twice")
             seen.add(d)
             size = self.dimensions[layout.minor_to_major[self.rank - 1 - d]]
             if any(not a < b for a, b in zip((0, *indices), (*indices, size), strict=True) if indices):
                 raise FieldError(
                     "split_configs",
-                    f"split indices {shortened(indices)} must rise, above 0 and below the size of {size}",
+                    f"split indices {shortened(indices)} must increase, and be above 0 and below the size of {size}",
                 )
 
     @property
     def _array_layout(self) -> Layout:
         if self.layout is None:
-            raise LayoutError(f"{self} is no array: it has no layout, size or addresses")
+            raise LayoutError(f"{self} is not an array: it has no layout, size or addresses")
         return self.layout
 
     # Properties.
 
     @lazy
     def dtype(self) -> np.dtype[Any]:
-        """NumPy's type for the values; UnsupportedError for token and opaque."""
+        """The NumPy type of the values; UnsupportedError for token and opaque."""
         dtype = element_type(self.element_type).dtype
         if dtype is None:
             raise UnsupportedError(f"{self} holds no values")
@@ -149,7 +149,7 @@ class Shape(Addressing):
 
     @property
     def true_rank(self) -> int:
-        """Number of dimensions of another size than 1: XLA's ``ShapeUtil::TrueNumDimensions``."""
+        """Number of dimensions whose size is not 1 (``ShapeUtil::TrueNumDimensions``)."""
         return sum(n != 1 for n in self.dimensions)
 
     @property
@@ -158,7 +158,7 @@ class Shape(Addressing):
         return any(self.dynamic)
 
     def dimension_number(self, dimension: SupportsIndex) -> int:
-        """A dimension number from 0 on; negative ones count from the end. IndexError out of bounds.
+        """A dimension number made non-negative: negative ones count from the end. IndexError out of bounds.
 
         >>> Shape("f32", (3, 5)).dimension_number(-1)
         1
@@ -171,7 +171,7 @@ class Shape(Addressing):
     def dimension_letter(self, dimension: SupportsIndex) -> str:
         """XLA's letter for a dimension of an array of rank 2, 3 or 4: y x, z y x, p z y x; "" for other ranks.
 
-        A negative dimension counts from the end. IndexError out of bounds.
+        Negative dimensions count from the end. IndexError out of bounds.
 
         >>> Shape("f32", (2, 3, 5)).dimension_letter(0)
         'z'
@@ -197,19 +197,20 @@ class Shape(Addressing):
 
     @property
     def size(self) -> int:
-        """Logical elements; dynamic dimensions count with their bounds. LayoutError if one is of unknown size."""
+        """Number of logical elements; dynamic dimensions have the size of their bounds. LayoutError if unknown."""
         if self.layout is None:
             return 0
         return math.prod(self._known_dimensions)
 
     @lazy
     def expansion(self) -> Expansion:
-        """The layout taken apart: expanded dimensions, sizes, addresses.
+        """The layout with its tiles applied: expanded dimensions, sizes, addresses.
 
         Raises
         ------
         LayoutError
-            A dimension of unknown size, a tile that ends in ``*``, more than 64 tiles and ``*``, or no array at all.
+            A dimension has unknown size, a tile ends in ``*``, there are more than 64 tiles and ``*``, or the shape is
+            not that of an array.
         """
         layout = self._array_layout
         return expand(
@@ -229,8 +230,8 @@ class Shape(Addressing):
     def byte_size(self) -> int:
         """Bytes that XLA allocates, padding included (``ShapeUtil::ByteSizeOf``).
 
-        XLA counts the first tile alone; if a later one pads again, addresses reach further (`address_byte_size`). A
-        split layout counts with its largest piece. LayoutError for a dimension of unknown size.
+        XLA counts the padding of the first tile only; if a later tile pads again, addresses go beyond this
+        (`address_byte_size`). Of a split layout this is its largest piece. LayoutError for a dimension of unknown size.
         """
         if self.layout is None:
             return 0
@@ -243,7 +244,7 @@ class Shape(Addressing):
 
     @property
     def _largest_piece(self) -> tuple[int, ...]:
-        """The sizes of the largest piece of a split array (``LayoutUtil::MaxSplitSize``), or of a whole one."""
+        """The sizes of the largest piece of a split layout (``LayoutUtil::MaxSplitSize``); otherwise of the array."""
         layout, sizes = self._array_layout, list(self._known_dimensions)
         for d, indices in layout.split_configs:
             logical = layout.minor_to_major[self.rank - 1 - d]
@@ -253,7 +254,7 @@ class Shape(Addressing):
 
     @lazy
     def address_byte_size(self) -> int:
-        """Bytes that addresses can reach: `byte_size`, or more if a later tile does not divide evenly.
+        """Bytes of all slots that have addresses: `byte_size`, or more if a later tile pads again.
 
         >>> from strided import parse_shape
         >>> uneven = parse_shape("bf16[24,256]{1,0:T(8,128)(2,1,1,1)}")
@@ -266,7 +267,7 @@ class Shape(Addressing):
 
     @lazy
     def buffer_byte_size(self) -> int:
-        """Bytes of a buffer: the metadata prefix, and all that addresses reach.
+        """Bytes of the buffer: the metadata prefix and `address_byte_size`.
 
         >>> from strided import parse_shape
         >>> parse_shape("f32[3,5]{1,0:M(16)}").buffer_byte_size
@@ -277,7 +278,7 @@ class Shape(Addressing):
 
     @property
     def slots(self) -> int:
-        """Elements that addresses can reach, padding included."""
+        """Number of slots, padding included."""
         return self.expansion.address_elements
 
     @property
@@ -287,18 +288,18 @@ class Shape(Addressing):
 
     @property
     def padding_value(self) -> PaddingValue:
-        """The layout's fill of its padding."""
+        """What the padding of a legacy layout contains."""
         return self._array_layout.padding_value
 
     @property
     def unpadded_byte_size(self) -> int:
-        """Bytes of the logical elements alone, of a split layout those of its largest piece."""
+        """Bytes of the logical elements without padding; of a split layout, those of its largest piece."""
         return 0 if self.layout is None else -(-math.prod(self._largest_piece) * self.element_bits // 8)
 
     # Text.
 
     def text(self, *, layout: bool = True) -> str:
-        """XLA's text; without the layout as in a program shape: ``f32[3,5]``."""
+        """XLA's text, with or without the layout: ``f32[3,5]{1,0}`` or ``f32[3,5]``."""
         sizes = ",".join(
             "?" if n == UNBOUNDED else f"<={n}" if d else str(n)
             for n, d in zip(self.dimensions, self.dynamic, strict=True)

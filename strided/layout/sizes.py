@@ -17,16 +17,16 @@ class Sizes:
     Attributes
     ----------
     elements : int
-        Elements of the array; a buffer in a split layout holds those of the largest piece.
+        Elements of the array. (The buffer of a split layout holds only those of the largest piece.)
     slots : int
-        Elements that the buffer has room for.
+        Slots of the buffer, with or without an element.
     element_bits : int
         Bits of one slot.
     value_bytes, padding_bytes, total_bytes : int
-        Of the elements that the buffer holds, of the padding, and of both.
+        Bytes of the elements in the buffer, of the padding, and of both.
     padded_dimensions : tuple of int
-        Size of each dimension with padding, in elements. Dimensions that a tile combines share their padding and are
-        listed without it.
+        Size of each dimension with padding, in elements. The padding of dimensions that a tile combines belongs to none
+        of them and is not included.
     """
 
     elements: int
@@ -48,7 +48,7 @@ class Sizes:
 
     @property
     def growth(self) -> float:
-        """Size of the buffer divided by that of its values; infinite without values."""
+        """`total_bytes` divided by `value_bytes`; infinite if there are no values."""
         return self.total_bytes / self.value_bytes if self.value_bytes else float("inf" if self.total_bytes else 1)
 
 
@@ -62,7 +62,7 @@ def sizes(shape: Shape | str) -> Sizes:
     Raises
     ------
     NotationError, LayoutError, UnsupportedError
-        The shape is no array, or its size is not known.
+        The shape is not that of an array, or its size is not known.
 
     >>> s = sizes("bf16[17,300]{1,0:T(8,128)(2,1)}")
     >>> s.total_bytes, s.value_bytes, round(s.padding_share, 3), s.padded_dimensions
@@ -78,8 +78,8 @@ def sizes(shape: Shape | str) -> Sizes:
 def has_addresses(shape: Shape) -> bool:
     """Whether elements have addresses.
 
-    They have none without a layout, with a dimension of unknown size, if the layout is split, if a tile ends in ``*``,
-    or if NumPy lacks the rank.
+    They have none if the shape has no layout, a dimension of unknown size, a split layout, a tile that ends in ``*``,
+    or more dimensions than NumPy allows.
     """
     try:
         _ = array_shape(shape).address_map
@@ -89,7 +89,7 @@ def has_addresses(shape: Shape) -> bool:
 
 
 def tile_of(shape: Shape, level: int = 0) -> dict[int, int]:
-    """The size of the tile of one level in each dimension that it cuts alone.
+    """The size of one tile (the first one is level 0) in each dimension that it cuts and does not combine.
 
     >>> tile_of(array_shape("bf16[4,17,300]{2,1,0:T(8,128)(2,1)}"))
     {1: 8, 2: 128}
@@ -99,7 +99,7 @@ def tile_of(shape: Shape, level: int = 0) -> dict[int, int]:
         return {}
     tile: Sequence[int] = layout.tiles[level]
     if level and len(tile) > len(layout.tiles[0]):
-        return {}  # it cuts the grid of the first tiles, too
+        return {}  # it also cuts the grid of the first tile
     found = {}
     for place, (dimension, entry) in enumerate(zip(layout.minor_to_major, reversed(tile), strict=False)):
         before = len(tile) - 2 - place  # the next more major entry: `*` there merges it into this dimension

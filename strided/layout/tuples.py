@@ -1,4 +1,4 @@
-"""Shapes of several buffers: tuples, and ``b(...)``."""
+"""Shapes that are not one array: tuples, and buffers ``b(...)``."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, repr=False)
 class BufferShape:
-    """``b(...)``: a buffer that holds one array. LayoutError for anything but the shape of an array.
+    """``b(...)``: a buffer that holds one array. LayoutError if `shape` is not that of an array.
 
     >>> str(BufferShape(Shape("f32", (3,))))
     'b(f32[3]{0})'
@@ -65,7 +65,7 @@ class TupleShape:
     Raises
     ------
     TypeError
-        Anything else, or elements that are no shapes.
+        `elements` is not iterable, or an element is not a shape.
 
     Examples
     --------
@@ -74,7 +74,7 @@ class TupleShape:
     ('(f32[2]{0}, s32[])', 2, 's32[]')
     """
 
-    # Trees are walked without recursion throughout: XLA's text may nest 32,768 deep.
+    # No method recurses: XLA's tuples may be nested 32,768 deep.
 
     __slots__ = ("__weakref__", "_hash", "elements")
 
@@ -92,7 +92,7 @@ class TupleShape:
         put(self, "_hash", hash(tuple(map(hash, self.elements))))
 
     def __setattr__(self, name: str, value: object = None) -> None:
-        raise AttributeError("a TupleShape does not change")
+        raise AttributeError("a TupleShape is immutable")
 
     def __delattr__(self, name: str) -> None:
         self.__setattr__(name)
@@ -107,7 +107,7 @@ class TupleShape:
         return self.elements[i]
 
     def _tokens(self) -> Iterator[Shape | BufferShape | str]:
-        """The flattened tree: "(" and ")" around the elements of each tuple."""
+        """The tree in depth-first order, with "(" and ")" around the elements of each tuple."""
         stack: list[Iterator[AnyShape]] = [iter(self.elements)]
         yield "("
         while stack:
@@ -137,7 +137,7 @@ class TupleShape:
         return whole
 
     def leaves(self) -> Iterator[tuple[tuple[int, ...], Shape | BufferShape]]:
-        """Every shape in the tree that is not a tuple, with its ShapeIndex: the positions that lead to it.
+        """The ShapeIndex (the position at each level) and the shape of every leaf: every shape that is not a tuple.
 
         >>> [(i, str(s)) for i, s in TupleShape([TupleShape([Shape("f32", (2,))]), Shape("token", ())]).leaves()]
         [((0, 0), 'f32[2]{0}'), ((1,), 'token[]')]
@@ -155,11 +155,11 @@ class TupleShape:
 
     @property
     def byte_size(self) -> int:
-        """Bytes of all arrays, padding included; a tuple's table of pointers does not count."""
+        """Bytes of all arrays, padding included, without the tuples' tables of pointers."""
         return sum(leaf.byte_size for _, leaf in self.leaves())
 
     def text(self, *, layout: bool = True) -> str:
-        """XLA's text, with or without layouts; every fifth element of a tuple is numbered."""
+        """XLA's text, with or without layouts; as in XLA, a comment numbers every fifth element of a tuple."""
         out: list[str] = []
         counts = [0]
         for token in self._tokens():
@@ -207,7 +207,7 @@ AnyShape: TypeAlias = Shape | BufferShape | TupleShape
 
 
 def subshape(shape: AnyShape | None, index: Iterable[int]) -> AnyShape | None:
-    """The part of a shape at a ShapeIndex, of a tuple in a tuple and so on; None if it has none there.
+    """The shape at a ShapeIndex inside nested tuples, or None if there is none.
 
     >>> pair = TupleShape([Shape("f32", (2,)), TupleShape([Shape("s32", ())])])
     >>> str(subshape(pair, (1, 0))), subshape(pair, (0, 0)), subshape(pair, (-1,))
@@ -219,7 +219,7 @@ def subshape(shape: AnyShape | None, index: Iterable[int]) -> AnyShape | None:
 
 
 def arrays_of(shape: AnyShape | None) -> Iterator[Shape]:
-    """The arrays with a layout in a shape: itself, that in a buffer, or those of a tuple.
+    """The array shapes in a shape: itself, the one in a buffer, or all in a tuple.
 
     >>> [str(array) for array in arrays_of(TupleShape([Shape("f32", (2,)), Shape("token", ())]))]
     ['f32[2]{0}']

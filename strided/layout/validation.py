@@ -1,4 +1,4 @@
-"""What the fields of a value must be, and the error about one of them."""
+"""Checks of the fields of layouts and shapes, and the error that names a field."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class FieldError(LayoutError):
 
 
 def integers(values: Any, what: str) -> tuple[int, ...]:
-    """The values of a field, which must be integers, as ints; FieldError, with `what` as the field, if one is not.
+    """The values of the field `what` as ints; FieldError if one is not an integer.
 
     >>> integers(range(2), "tile")
     (0, 1)
@@ -37,24 +37,24 @@ def integers(values: Any, what: str) -> tuple[int, ...]:
 
 
 def integer(value: Any, what: str) -> int:
-    """The value of a field that is one integer, as an int; errors as for `integers`."""
+    """The value of the field `what` as an int; FieldError if it is not an integer."""
     try:
         return operator.index(value)
     except TypeError:
         raise FieldError(what, f"{what} must be an integer, not {repr(value)[:100]}") from None
 
 
-def bound_missed(least: int, value: int) -> str:
-    """What a number must be, which it is not: `least` or more, and of 64 bits.
+def bounds_text(least: int, value: int) -> str:
+    """For a message: the bound that a value violates, `least` or that of 64-bit integers, and the value.
 
-    >>> bound_missed(1, 0)
+    >>> bounds_text(1, 0)
     '1 or more, not 0'
     """
     return f"{'at most 2^63 - 1' if value > INT64_MAX else f'{least} or more'}, not {value}"
 
 
 def check_order(minor_to_major: Sequence[int], rank: int) -> None:
-    """Raise FieldError unless an order has a number for each of the dimensions."""
+    """Raise FieldError unless `minor_to_major` has `rank` entries."""
     if len(minor_to_major) != rank:
         raise FieldError(
             "minor_to_major",

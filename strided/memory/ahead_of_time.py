@@ -1,4 +1,4 @@
-"""What the TPU compiler makes of a program, without a TPU: `compile_hlo`."""
+"""Compiles a program with the TPU compiler, without a TPU: `compile_hlo`."""
 
 from __future__ import annotations
 
@@ -37,34 +37,34 @@ class Compiled:
 
 
 def compiler_is_installed() -> bool:
-    """Whether jax and libtpu are there."""
+    """Whether jax and libtpu are installed."""
     return all(importlib.util.find_spec(name) for name in ("jax", "jaxlib", "libtpu"))
 
 
 def compile_hlo(text: str, generation: str = "v5e", *, timeout: float = 120, dump_to: str | None = None) -> Compiled:
-    """The program of an HLO text, compiled for one generation of TPUs. No TPU is needed, but jax and libtpu are.
+    """Compile an HLO text for one generation of TPUs. This needs jax and libtpu, but no TPU.
 
-    The compiler runs in a process of its own. Arguments and results lie as the header's `arg_layout_modes` and
-    `out_layout_modes` say, which is how JAX records a `Format`; without them, in the default layouts.
+    The compiler runs in a separate process. Arguments and results have the layouts in the header's `arg_layout_modes`
+    and `out_layout_modes`, where JAX records a `Format`; without these, the default layouts.
 
     Parameters
     ----------
     text : str
-        The module before optimizations, as `Module.to_text(print_large_constants=True)` or a dump has it.
+        The module before optimizations, as from `Module.to_text(print_large_constants=True)` or a dump.
     generation : str
         ``"v2"``, ``"v3"``, ``"v4"``, ``"v5e"``, ``"v5p"``, ``"v6e"`` or ``"tpu7x"``.
     timeout : float
         Seconds after which the compiler is stopped.
     dump_to : str, optional
-        A folder for what the compiler dumps; its report of memory is there even if it refuses the program.
+        A folder for the compiler's dumps; they contain its memory usage report even if it rejects the program.
 
     Raises
     ------
     UnsupportedError
-        jax or libtpu is not installed, or the compiler refused the program, crashed, or took too long. ``args[0]`` is
-        all that it said, such as its report of memory that did not suffice.
+        jax or libtpu is not installed, or the compiler rejected the program, crashed, or timed out. ``args[0]`` is its
+        whole message, such as the report of a program that runs out of memory.
     DumpError
-        Text that is no module.
+        The text is not a module.
     """
     if not compiler_is_installed():
         raise UnsupportedError("compiling for a TPU needs jax and libtpu: pip install jax libtpu")
@@ -77,7 +77,7 @@ def compile_hlo(text: str, generation: str = "v5e", *, timeout: float = 120, dum
     }
     flags = f"{os.environ.get('XLA_FLAGS', '')} --xla_dump_to={dump_to} --xla_dump_hlo_as_text"
     environment = os.environ | ({} if dump_to is None else {"XLA_FLAGS": flags})
-    command = [sys.executable, "-P", str(_COMPILER)]  # -P: modules beside the program are not on its path
+    command = [sys.executable, "-P", str(_COMPILER)]  # -P: do not add the script's folder to sys.path
     try:
         done = subprocess.run(
             command,

@@ -1,8 +1,7 @@
-"""The values that a report on memory is made of. They hold no reader: each reader fills them.
+"""The values that a memory report consists of. Each reader (`from_assignment`, `from_module`, `from_text`) fills them.
 
-A *buffer* is a slot: bytes at one offset of one allocation, which one value after another may use. Its name, its shape
-and its sizes are those of the largest value that it holds at the peak; where that is not known, or there is none, of
-the largest of all.
+A *buffer* is the bytes at one offset of one allocation, which several values may use one after another. Its name, shape
+and sizes are those of the largest value in it at the peak; if that is unknown, or there is none, of the largest value.
 """
 
 from __future__ import annotations
@@ -19,14 +18,14 @@ from strided.wording import size_text, times_text
 
 
 class LiveRange(NamedTuple):
-    """The first and the last place of `MemoryReport.schedule` at which a buffer is in use."""
+    """The first and the last position in `MemoryReport.schedule` at which a buffer is in use."""
 
     start: int
     stop: int
 
 
 def usage_of(uses: Iterable[tuple[LiveRange, int]], places: int) -> list[int]:
-    """Bytes in use at each place of a schedule, of the ranges and sizes of all that is used.
+    """Bytes in use at each position of a schedule, from live ranges and sizes.
 
     >>> usage_of([(LiveRange(0, 1), 8), (LiveRange(1, 3), 4)], 4)
     [8, 12, 4, 4]
@@ -39,7 +38,7 @@ def usage_of(uses: Iterable[tuple[LiveRange, int]], places: int) -> list[int]:
 
 
 def peak_of(usage: Sequence[int]) -> tuple[int, int | None]:
-    """The most that is in use, and the first place at which it is; of no places 0 and None.
+    """The peak usage, and the first position at which it occurs; (0, None) for an empty schedule.
 
     >>> peak_of([8, 12, 4, 12]), peak_of([])
     ((12, 1), (0, None))
@@ -50,7 +49,7 @@ def peak_of(usage: Sequence[int]) -> tuple[int, int | None]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """Who made a buffer; what is not known is empty or 0.
+    """Where a buffer comes from; unknown attributes are empty or 0.
 
     Attributes
     ----------
@@ -59,7 +58,7 @@ class Source:
     file : str
     line : int
     argument : str
-        The argument of the program that it holds.
+        The argument of the program that the buffer contains.
 
     >>> print(Source(op_name="jit(f)/mul", file="/home/me/model.py", line=7))
     jit(f)/mul at model.py:7
@@ -86,23 +85,23 @@ class Source:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cure:
-    """A change to the program that takes less memory.
+    """A change to the program that reduces its memory usage.
 
     Attributes
     ----------
     kind : str
         "transpose", "merge", "split", "pad-to", "dtype", "layout" or "vectorize".
     before, after : Shape
-        With their layouts.
+        Shapes with their layouts.
     saved_bytes : int
-        Fewer in use where most are; a verified cure has the difference of the compiler's totals.
+        Bytes saved at the peak; for a verified cure, the difference of the compiler's totals.
     jax : str
-        What to write, in one line.
+        The change as one line of JAX code.
     certainty : str
-        "computed" by the compiler's own rule; "verified" by a compilation; "estimate" for what lies inside a program,
-        where the compiler chooses layouts by use.
+        "computed" by the rule for default layouts; "verified" by a compilation; "estimate" for values inside a
+        program, whose layouts the compiler chooses by use.
     compiled_bytes : tuple of int, or None
-        The compiler's totals of the program before and after the change, if it was verified.
+        The compiler's totals before and after the change, if it was verified.
     """
 
     kind: str
@@ -139,27 +138,27 @@ class Buffer:
     Attributes
     ----------
     name : str
-        Of the value that it holds, or of its place in a text that names no values.
+        Name of the value in it, or its position in a text that does not name values.
     kind : str
-        "argument", "result", "constant" or "temporary"; empty if the source does not tell.
+        "argument", "result", "constant" or "temporary"; empty if unknown.
     shape : Shape, TupleShape or None
-        With the layout; None if nothing is said of it.
+        Shape with layout; None if unknown.
     shapes : tuple of shapes
-        All that explain its size: several where the source prints no layouts. The first is `shape`.
+        All shapes that explain its size: there may be several if the source prints no layouts. The first is `shape`.
     bytes, unpadded_bytes : int
-        With and without padding.
+        Sizes with and without padding.
     is_rounded : bool
-        Whether `bytes` comes from a rounded figure that no layout gives back.
+        Whether `bytes` comes from a rounded number, and no layout gives the exact one.
     is_explained : bool
-        Whether a shape or a figure tells padding from data; without them all bytes pass for data.
+        Whether a shape or a number distinguishes padding from data; if not, all bytes count as data.
     live : LiveRange or None
     is_at_peak : bool
-        Whether it is held at the peak, as far as is known.
+        Whether it is in use at the peak, as far as is known.
     is_donated : bool
-        Whether a result takes the memory of this argument: then a cure is one for both.
+        Whether a result takes the memory of this argument; cures must then apply to both.
     source : Source
     cures : tuple of Cure
-        Those that save most come first.
+        Sorted by saved bytes, largest first.
     """
 
     name: str
@@ -188,7 +187,7 @@ class Buffer:
 
     @property
     def tiled_shape(self) -> Shape | None:
-        """`shape`, if it is that of one array of fixed sizes in tiles."""
+        """`shape`, if it is that of a single tiled array without dynamic dimensions; otherwise None."""
         if not isinstance(self.shape, Shape) or self.shape.is_dynamic:
             return None
         return self.shape if has_tiles(self.shape) else None
@@ -226,9 +225,9 @@ class Buffer:
 
 
 def unpadded_bytes_of(shape: Shape | TupleShape, size: int | None = None) -> int:
-    """Bytes of a shape's values without padding; of a tuple, those of its table, which has 4 for each pointer.
+    """Bytes of a shape's values without padding; for a tuple, of its table, with 4 bytes per pointer.
 
-    XLA for CPU and GPU, whose layouts have no tiles, takes 8: a table of just that `size` has no padding.
+    On CPU and GPU, where layouts have no tiles, a pointer has 8 bytes; this is assumed if that gives exactly `size`.
 
     >>> from strided import parse
     >>> unpadded_bytes_of(parse("bf16[5,131]{1,0:T(8,128)(2,1)}")), unpadded_bytes_of(parse("(f32[1000], s32[])"))
@@ -241,5 +240,5 @@ def unpadded_bytes_of(shape: Shape | TupleShape, size: int | None = None) -> int
 
 
 def has_tiles(shape: Shape) -> bool:
-    """Whether a shape has a layout with tiles, as TPUs have them."""
+    """Whether a shape has a tiled layout, as on TPUs."""
     return shape.layout is not None and bool(shape.layout.tiles)

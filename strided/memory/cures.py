@@ -1,8 +1,7 @@
-"""Changes to a program that take less memory, with the bytes that the compiler's rule gives them.
+"""Cures: changes to a program that reduce its memory usage, with the sizes that the compiler's rule gives.
 
-Each candidate is another shape for the same values. It gets its size from `strided.tpu.default_layout`, and is listed
-only if it saves where most memory is in use. When that much is saved there, another place may become the peak; only a
-compilation tells what a program takes then.
+Each candidate is another shape for the same values, with the layout of `strided.tpu.default_layout`. It is listed only
+if it saves memory at the peak. The peak may then move to another position, so only a compilation gives the new total.
 """
 
 from __future__ import annotations
@@ -20,17 +19,17 @@ from strided.memory.buffers import Buffer, Cure, has_tiles
 from strided.memory.report import MemoryReport
 from strided.tpu.default_layout import COLUMNS, default_layout
 
-#: Buffers that take less than this share of the peak get no cures, and no more buffers than this. Less padding than
-#: that is none: on TPU every scalar has some.
+#: The least share of the peak for a buffer to get cures, and the most buffers that do. Less padding than that share is
+#: ignored: on TPU every scalar has some.
 _LEAST_SHARE, _MOST_BUFFERS = 1 / 1000, 100
-#: Arrays of higher ranks have too many ways to merge dimensions.
+#: The highest rank of arrays that get cures: higher ones have too many ways to merge dimensions.
 _MAX_RANK = 7
 
 _NARROWER = {"f64": "f32", "f32": "bf16", "c128": "c64", "s64": "s32", "u64": "u32"}
 
 
 class Candidate(NamedTuple):
-    """Another shape for a buffer, and what to write in JAX."""
+    """Another shape for a buffer, and the JAX code for the change."""
 
     kind: str
     after: Shape
@@ -38,7 +37,7 @@ class Candidate(NamedTuple):
 
 
 def with_cures(report: MemoryReport, generation: str) -> MemoryReport:
-    """The report with cures for its buffers: those that waste most at the peak come first, then the largest there."""
+    """The report with cures for its buffers, sorted by wasted bytes at the peak, then by size there."""
     least = report.peak_bytes * _LEAST_SHARE
 
     def place(b: Buffer) -> tuple[int, bool, int, str]:
@@ -56,7 +55,7 @@ def with_cures(report: MemoryReport, generation: str) -> MemoryReport:
 
 
 def cures_of(buffer: Buffer, generation: str) -> tuple[Cure, ...]:
-    """The cures for one buffer, those that save most first; at most one of each kind."""
+    """The cures for one buffer, at most one of each kind, sorted by saved bytes."""
     shape = buffer.tiled_shape
     if shape is None:
         return ()
@@ -78,16 +77,16 @@ def cures_of(buffer: Buffer, generation: str) -> tuple[Cure, ...]:
 
 
 def _ends(buffer: Buffer) -> tuple[str, ...]:
-    """The ends of a program at which a buffer is given to it or by it, as `jit` and `vmap` call them; both, if donated.
+    """Whether a buffer is an input or output of the program ("in", "out", as in `jit` and `vmap`); both if donated.
 
-    A result in other dimensions or another layout than the argument cannot take its memory.
+    A result with other dimensions or another layout than the donated argument cannot take its memory.
     """
     return ("in",) * (buffer.kind == "argument") + ("out",) * (buffer.kind == "result" or buffer.is_donated)
 
 
 @lru_cache(maxsize=1024)
 def candidates(shape: Shape, ends: tuple[str, ...], generation: str) -> tuple[Candidate, ...]:
-    """Other shapes for the same values, in the compiler's layouts, with the smaller change first of equal ones."""
+    """Other shapes for the same values, with default layouts; of equal sizes, smaller changes come first."""
     if not 1 <= shape.rank <= _MAX_RANK or 0 in shape.dimensions:
         return ()
     proposed = itertools.chain(
@@ -110,7 +109,7 @@ def _with_dimensions(shape: Shape, dimensions: Sequence[int]) -> Shape:
 
 
 def _reorders(shape: Shape, ends: Sequence[str], generation: str) -> Iterator[Candidate]:
-    """The same values in the order that takes least."""
+    """Candidates with the order of dimensions that takes the least memory."""
     try:
         default = default_layout(shape, generation)
     except StridedError:
@@ -125,10 +124,10 @@ def _reorders(shape: Shape, ends: Sequence[str], generation: str) -> Iterator[Ca
         yield Candidate("layout", shape.with_layout(default), f"jax.jit(f, {asked})")
     after = _with_dimensions(shape, [shape.dimensions[d] for d in order])
     rows, columns = (shape.dimensions[d] for d in shape.layout.minor_to_major[1::-1])
-    if order != tuple(range(shape.rank)):  # else the program's order is best, and the layout alone another
+    if order != tuple(range(shape.rank)):  # otherwise the program's order is best, and only the layout differs
         yield Candidate("transpose", after, f"x = jnp.transpose(x, {order})")
     batch = order[-1]
-    is_last = batch == shape.rank - 1  # then only the layout is another
+    is_last = batch == shape.rank - 1  # then only the layout would change
     if shape.rank > 2 and not is_last and rows * columns <= 8 * COLUMNS and shape.dimensions[batch] > columns:
         others = (*shape.dimensions[:batch], *shape.dimensions[batch + 1 :])
         after = _with_dimensions(shape, (*others, shape.dimensions[batch]))
@@ -137,7 +136,7 @@ def _reorders(shape: Shape, ends: Sequence[str], generation: str) -> Iterator[Ca
 
 
 def _merges(shape: Shape) -> Iterator[Candidate]:
-    """Neighbouring dimensions made one, in every way; fewer merged ones first."""
+    """All ways to merge adjacent dimensions, those that merge fewer first."""
     cuts = range(1, shape.rank)
     for left in range(shape.rank - 1, 0, -1):
         for kept in itertools.combinations(cuts, left - 1):
@@ -147,11 +146,11 @@ def _merges(shape: Shape) -> Iterator[Candidate]:
 
 
 def _splits(shape: Shape) -> Iterator[Candidate]:
-    """One dimension cut into two, the inner one a multiple of the columns of a tile, or of its rows.
+    """One dimension split in two, where the inner size fits the columns or rows of a tile.
 
-    The first of equal ones is to cost least elsewhere. Lines of whole tiles keep the order of the elements, and so do
-    low tiles of four rows or fewer, which fill only a part of each register. What puts another dimension last in
-    memory comes last: beside it the compiler may hold the array a second time, with its last dimension padded.
+    Candidates of equal size are ordered by their cost elsewhere. Inner sizes of whole tile lines keep the order of the
+    elements. So do those of four rows or fewer, which fill only a part of each register. Splits that put another
+    dimension last in memory come last: the compiler may then hold a second, padded copy of the array.
     """
     dimensions = list(enumerate(shape.dimensions))
     rows_first = [*dimensions[-2::-1], dimensions[-1]]
@@ -166,7 +165,7 @@ def _splits(shape: Shape) -> Iterator[Candidate]:
 
 
 def _pads(shape: Shape) -> Iterator[Candidate]:
-    """One dimension padded to a multiple of the columns of a tile, then cut there."""
+    """One dimension padded to a multiple of the columns of a tile, then split."""
     for d, size in enumerate(shape.dimensions):
         for inner in (COLUMNS, 8 * COLUMNS):
             more = -size % inner
@@ -178,7 +177,7 @@ def _pads(shape: Shape) -> Iterator[Candidate]:
 
 
 def _narrowings(shape: Shape, generation: str) -> Iterator[Candidate]:
-    """Half the bits, where the order is the best already: another order would save too, and loses nothing."""
+    """Half the bits, if the order is already the best: otherwise a reorder saves memory without losing precision."""
     narrower = _NARROWER.get(shape.element_type)
     if narrower is None:
         return

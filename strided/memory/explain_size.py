@@ -1,8 +1,8 @@
-"""Which layouts explain a size: texts of compilers name shapes without them.
+"""Finds the layouts that explain a size, since the compiler's texts print shapes without layouts.
 
-The compiler's rule gives the layout of an argument. Inside a program the compiler orders dimensions by use, but the
-tiles are those that the rule gives for this order. So each order of the two tiled dimensions is one candidate, and all
-whose size agrees are answers.
+The rule for default layouts gives the layout of an argument. Inside a program the compiler orders dimensions by use,
+but the tiles are those that the rule gives for this order. So each choice of the two tiled dimensions is a candidate,
+and all candidates of the right size are returned.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ from strided.layout.tuples import unbuffered
 from strided.memory.usage_text import Size
 from strided.tpu.default_layout import default_layout, rounded_up
 
-#: Columns of an array that the compiler never lays the other way round.
+#: So many columns that the default layout never makes another dimension the most minor one.
 _WIDE = 1 << 20
-#: Ranks above this one have too many orders to try all.
+#: The highest rank for which all orders are tried.
 _MAX_RANK = 8
-#: What the table of a tuple's pointers is rounded up to.
+#: Units to which the size of a tuple's table of pointers may be rounded up.
 _TABLE_BYTES = (32, 512, 1024)
-#: What a buffer with dynamic sizes may take beside its elements.
+#: Sizes of the metadata that a buffer with dynamic dimensions may have.
 _METADATA_BYTES = (0, 32, 512, 1024)
 
 
 @lru_cache(maxsize=1024)
 def explanations(text: str, size: Size, generation: str | None) -> tuple[Shape | TupleShape, ...]:
-    """The shapes with layouts that take a size; the compiler's default comes first.
+    """The shapes with layouts that have this size; the default layout comes first.
 
-    A text with a layout stands for itself. A tuple is a table of pointers.
+    If the text has a layout, only that is tried. A tuple has the size of its table of pointers.
     """
     try:
         shape = parse(text)
@@ -59,12 +59,12 @@ def explanations(text: str, size: Size, generation: str | None) -> tuple[Shape |
         fits = tuple(one for one in found if any(size.least <= one.byte_size + n <= size.most for n in more))
     except StridedError:
         return ()
-    # A scalar lies alone in a slot of any size.
+    # A scalar may be alone in a slot of any size.
     return fits or tuple(found)[: shape.size == 1 and size.most >= shape.byte_size]
 
 
 def _candidates(shape: Shape, generations: tuple[str, ...], sizes: range) -> dict[Shape, None]:
-    """The shape in the compiler's layout, in row-major order, and in those of the other orders that take such sizes."""
+    """The shape with the default layout, untiled row-major, and the other orders that give one of these sizes."""
     found: dict[Shape, None] = {}
     if shape.rank > _MAX_RANK:
         return found
@@ -75,21 +75,21 @@ def _candidates(shape: Shape, generations: tuple[str, ...], sizes: range) -> dic
             continue
         found[shape.with_layout(default)] = None
         found.update((shape.with_layout(layout), None) for layout in _other_orders(shape, default, generation, sizes))
-        # Without tiles any order takes as much: that of XLA for CPU and GPU is row-major.
+        # Without tiles all orders have the same size; XLA for CPU and GPU uses row-major.
         untiled = Layout(descending(shape.rank), element_size_in_bits=default.element_size_in_bits)
         found[shape.with_layout(untiled)] = None
     return found
 
 
 def _other_orders(shape: Shape, default: Layout, generation: str, sizes: range) -> Iterator[Layout]:
-    """The layouts with any two dimensions in the compiler's tiles that take such sizes."""
+    """The layouts with any two dimensions tiled that give one of these sizes."""
     if shape.rank < 2 or 0 in shape.dimensions:
         return
     bits = default.element_size_in_bits or element_type(shape.element_type).storage_bits
     for minor, second in itertools.permutations(reversed(range(shape.rank)), 2):
         columns, rows = (shape.dimensions[d] for d in (minor, second))
         tiles = _tiles(shape.element_type, rows, generation)
-        # Most do not fit, and a shape takes fifty times as long to make as this.
+        # Compute the size directly: most do not fit, and making a Shape takes fifty times as long.
         padded = rounded_up(rows, tiles[0][0]) * rounded_up(columns, tiles[0][1])
         elements = shape.size // (columns * rows) * padded
         if -(-elements * bits // 8) in sizes:
@@ -99,5 +99,5 @@ def _other_orders(shape: Shape, default: Layout, generation: str, sizes: range) 
 
 @lru_cache(maxsize=4096)
 def _tiles(element_type: str, rows: int, generation: str) -> tuple[Tile, ...]:
-    """The tiles of an array of that many rows."""
+    """The default tiles of an array with this number of rows."""
     return default_layout(Shape(element_type, (rows, _WIDE)), generation).tiles

@@ -1,7 +1,7 @@
-"""Which instructions forward the value of an operand, and which part of their result it then is.
+"""Which instructions forward the value of an operand, and to which part of their result.
 
-``copy-start``, ``copy-update`` and ``copy-done`` belong to one asynchronous *operation*, a ``copy``. Any instruction
-may be started so: ``call-start`` runs what ``call`` does.
+``copy-start``, ``copy-update`` and ``copy-done`` belong to one asynchronous *operation*, a ``copy``. Any operation may
+be asynchronous: ``call-start`` starts a ``call``.
 """
 
 from __future__ import annotations
@@ -17,26 +17,26 @@ from strided.layout.tuples import subshape
 if TYPE_CHECKING:
     from strided.dumps.hlo import Instruction
 
-#: Instructions whose value is their first operand's, in the same place and layout.
+#: Instructions whose value is that of their first operand, in the same buffer and layout.
 SAME_VALUE = frozenset(("add-dependency", "domain", "opt-barrier"))
-#: Operations that run other computations one instruction after another (XLA's ``CallContext::kControlFlow``);
-#: ``async-start`` starts such a computation.
+#: Operations that execute other computations sequentially (XLA's ``CallContext::kControlFlow``); ``async-start`` starts
+#: such a computation.
 CONTROL_FLOW = frozenset(("async", "call", "conditional", "while"))
-#: Operations that write their first operand's memory; the compiler has copied it if it is needed afterwards. Of
-#: ``all-reduce-start`` that holds only for some compilers: its results count anew, and the sum is a bound for all.
+#: Operations that overwrite their first operand; the compiler inserted a copy if it is needed afterwards. Some
+#: compilers do so for ``all-reduce-start``, too; its results count as new values, so that the sum is a bound for all.
 IN_PLACE = frozenset(("dynamic-update-slice", "scatter"))
-#: Instructions to look back through for the parameter that an update in a fusion writes: a fusion may contain itself.
+#: The most instructions to follow back to the parameter that a fusion updates: a hostile fusion may contain itself.
 _MOST_UPDATES = 1000
-#: Instructions that such an update may go through.
+#: Instructions to follow back in such a search.
 _PASSING = SAME_VALUE | IN_PLACE | {"bitcast"}
 
-#: Where starts have their result that do not hold their operands before it: ``copy-start`` holds its operand second,
-#: ``all-reduce-start`` not at all.
+#: The index of the result in tuples of starts that do not begin with the operands: ``copy-start`` has its operand
+#: second, ``all-reduce-start`` not at all.
 _RESULTS: Mapping[str, tuple[int, ...]] = {"copy": (0,), "all-reduce": ()}
 
 
 def operation_of(opcode: str) -> str:
-    """The operation that an asynchronous opcode is part of; else the opcode.
+    """The operation that an asynchronous opcode belongs to; other opcodes unchanged.
 
     >>> operation_of("copy-start"), operation_of("copy")
     ('copy', 'copy')
@@ -45,7 +45,7 @@ def operation_of(opcode: str) -> str:
 
 
 def begun_by(opcode: str) -> str:
-    """The operation that an opcode carries out or starts; the second half of an asynchronous one begins nothing.
+    """The operation that an opcode executes or starts; ``-done`` opcodes start none and are unchanged.
 
     >>> begun_by("call-start"), begun_by("call-done")
     ('call', 'call-done')
@@ -54,28 +54,29 @@ def begun_by(opcode: str) -> str:
 
 
 def result_part(instruction: Instruction) -> tuple[int, ...]:
-    """Which part of the value is the operation's result: all of it, but of an asynchronous start or update."""
+    """The index of the operation's result in the value: () except for asynchronous starts and updates."""
     if not instruction.opcode.endswith(("-start", "-update")):
         return ()
     return (1,) if wraps(instruction.shape) else _RESULTS.get(operation_of(instruction.opcode), (1,))
 
 
 def wraps(shape: AnyShape | None) -> bool:
-    """Whether the result of an asynchronous start begins with a tuple of its operands, as one of a computation does.
+    """Whether the result of an asynchronous start begins with a tuple of its operands, as if it starts a computation.
 
-    That of ``copy-start`` begins with the copy. But a computation of one ``copy`` is started under the same name.
+    The result of a plain ``copy-start`` begins with the copy. But the start of a computation that consists of one
+    ``copy`` has the same opcode.
     """
     return isinstance(subshape(shape, (0,)), TupleShape)
 
 
 def tuple_index(instruction: Instruction) -> int:
-    """Which part of its operand a ``get-tuple-element`` gives; -1 if a damaged text does not say it."""
+    """The index of a ``get-tuple-element``; -1 if a damaged text does not give it."""
     number = integer(instruction.attributes.get("index", ""))
     return -1 if number is None else max(number, -1)
 
 
 class Updated(NamedTuple):
-    """A parameter of a fusion, `taker`, which takes it there, and the updates in place that make a result of it."""
+    """A parameter of a fusion, its user `taker`, and the in-place updates that turn it into a result."""
 
     parameter: Instruction
     taker: Instruction
@@ -83,13 +84,13 @@ class Updated(NamedTuple):
 
 
 def updated_parameter(found: Instruction) -> Updated | None:
-    """What a result of a fusion's computation is updated in place of; None if it is made otherwise.
+    """The parameter that a result of a fusion's computation updates in place; None if it is not such an update.
 
-    A fusion may be a part of another one.
+    Follows nested fusions.
     """
     taker = found
     updates: list[Instruction] = []
-    within: list[Instruction] = []  # the fusions around that which is looked at, the innermost last
+    within: list[Instruction] = []  # the fusions around `found`, innermost last
     for _ in range(_MOST_UPDATES):
         if isinstance(found.shape, TupleShape):
             return None

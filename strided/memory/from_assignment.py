@@ -1,7 +1,6 @@
-"""A report from a buffer assignment: the compiler's own allocations, with live ranges where something tells them.
+"""A report from a buffer assignment: the compiler's own allocations, with live ranges if they are known.
 
-The heap simulator's trace tells when the compiler held which value. Without one, it is the order of the instructions in
-the module.
+Live ranges come from the heap simulator's trace, or without one from the order of the instructions in the module.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class _Held(NamedTuple):
-    """A slot: its values, and when each is in use."""
+    """A slot of an allocation: its values, and their live ranges."""
 
     allocation: Allocation
     offset: int
@@ -37,9 +36,9 @@ class _Held(NamedTuple):
 
 
 class _Clock(NamedTuple):
-    """What tells live ranges: names of places, the ranges of values by id, where that comes from.
+    """Live ranges: the schedule, the ranges of values by id, and a description of their origin.
 
-    `is_bound`: whether values may be in use for a shorter time.
+    `is_bound`: whether values may be in use for a shorter time than their ranges.
     """
 
     schedule: tuple[str, ...]
@@ -56,7 +55,7 @@ def report_from_assignment(
     *,
     is_whole: bool = False,
 ) -> MemoryReport:
-    """The report of one memory space; `is_whole` if something else shows that no allocation is missing."""
+    """The report of one memory space; `is_whole` if another source shows that no allocation is missing."""
     own = [one for one in assignment if one.memory_space == space]
     clock = _clock(own, module, traces)
     held = [slot for one in own for slot in _slots(one, clock)]
@@ -90,7 +89,7 @@ def report_from_assignment(
 
 
 def _padding(held: Sequence[_Held], buffers: Sequence[Buffer], clock: _Clock | None) -> int:
-    """The bytes of padding that are held at the peak; without live ranges the most that fit side by side."""
+    """Bytes of padding at the peak; without live ranges, the most that can be in use at one time."""
     if clock is not None:
         return sum(b.wasted_bytes for b in buffers)
     slots = zip(held, buffers, strict=True)
@@ -98,7 +97,7 @@ def _padding(held: Sequence[_Held], buffers: Sequence[Buffer], clock: _Clock | N
 
 
 def _bounds(clock: _Clock | None) -> frozenset[str]:
-    """The figures of the report that are bounds."""
+    """The attributes of the report that are bounds."""
     if clock is None:
         return frozenset({"peak_bytes", "padding_bytes"})
     return frozenset({"peak_bytes"} if clock.is_bound else ())
@@ -142,7 +141,7 @@ def _clock(own: Sequence[Allocation], module: Module | None, traces: Sequence[He
 
 
 def _is_heap(one: Allocation) -> bool:
-    """Whether values come and go in an allocation; others are held as long as the program runs."""
+    """Whether values share an allocation over time; other allocations are in use throughout the program."""
     return not (one.parameter_number is not None or one.is_constant or one.maybe_live_out or one.is_thread_local)
 
 
@@ -158,16 +157,16 @@ def _slots(one: Allocation, clock: _Clock | None) -> list[_Held]:
 
 
 def _usage(held: Sequence[_Held], places: int) -> list[int]:
-    """Bytes in use at each place; what has no live range is held throughout."""
+    """Bytes in use at each position; values without a live range are in use throughout."""
     fixed = sum({slot.allocation.index: slot.allocation.size for slot in held if not slot.is_heap}.values())
     usage = usage_of((period for slot in held if slot.is_heap for period in _periods(slot, places)), places)
-    # Live ranges may be too long by a little: no more is in use than there is.
+    # Live ranges may be slightly too long, so limit the usage to the total.
     total = sum({slot.allocation.index: slot.allocation.size for slot in held}.values())
     return [min(total, fixed + use) for use in usage]
 
 
 def _periods(slot: _Held, places: int) -> list[tuple[LiveRange, int]]:
-    """When a slot is in use, and how many bytes of it; values that are in use together count once."""
+    """The periods in which a slot is in use, with the bytes in use; values that overlap in time count once."""
     found: list[tuple[LiveRange, int]] = []
     lives = ((r or LiveRange(0, places - 1), value.size) for r, value in zip(slot.ranges, slot.values, strict=True))
     for (start, stop), size in sorted(lives):
@@ -185,9 +184,9 @@ def _buffer(slot: _Held, place: int | None, clock: _Clock | None, instructions: 
         lives = zip(slot.values, slot.ranges, strict=True)
         at_peak = _largest([v for v, r in lives if r is None or r.start <= place <= r.stop])
         is_at_peak = at_peak is not None
-        value = at_peak or value  # others use the slot at other times: less of them takes no less at the peak
+        value = at_peak or value  # smaller values at other times would not reduce the peak
     named = value
-    if one.parameter_number is not None:  # an argument that is donated keeps its name; its value is the first
+    if one.parameter_number is not None:  # a donated argument keeps its name: that of its first value
         named = min(slot.values, key=lambda v: v.id, default=None)
     size = one.size if value is None else value.size
     shape = None if value is None else value.shape
@@ -207,7 +206,7 @@ def _buffer(slot: _Held, place: int | None, clock: _Clock | None, instructions: 
 
 
 def _live(slot: _Held, value: Value | None, clock: _Clock | None) -> LiveRange | None:
-    """When a slot is in use: of a heap without a break around the life of a value, else from the first to the last."""
+    """The live range of a slot: in a heap, its uninterrupted use around a value's range; else first to last use."""
     if clock is None or not clock.schedule or slot.allocation.is_thread_local:
         return None
     places = len(clock.schedule)
@@ -220,7 +219,7 @@ def _live(slot: _Held, value: Value | None, clock: _Clock | None) -> LiveRange |
 
 
 def _source(one: Allocation, named: Value | None, instructions: dict[str, Instruction]) -> Source:
-    """Who made the value that names a buffer; of an argument always which one it is."""
+    """The source of the value that names a buffer; for an argument always with its name."""
     instruction = None if named is None else instructions.get(named.name)
     found = Source() if named is None or instruction is None else source_of(instruction, named.index or ())
     if one.parameter_number is None or found.argument:
@@ -229,7 +228,7 @@ def _source(one: Allocation, named: Value | None, instructions: dict[str, Instru
 
 
 def _largest(values: Sequence[Value]) -> Value | None:
-    """The value that a buffer shows; of those of one size the one with the least padding."""
+    """The largest value; among values of equal size, the one with the least padding."""
     return max(values, key=lambda v: (v.size, _unpadded(v), not v.is_phi, -v.id), default=None)
 
 

@@ -1,4 +1,4 @@
-"""A report from HLO alone: what its values take, and when, without the compiler's own allocations."""
+"""A report from HLO alone: sizes and live ranges of its values, without the compiler's allocations."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from strided.wording import some
 if TYPE_CHECKING:
     from strided.dumps.hlo import Instruction, Module
 
-#: Instructions that name a value again.
+#: Instructions that only rename a value.
 _NAMING = SAME_VALUE | {"bitcast", "get-tuple-element", "tuple", "while", "parameter"}
 
-#: Arrays of higher ranks have too many orders to choose from; no real program has them.
+#: The highest rank for which a default layout is computed: higher ones have too many orders, and no program has them.
 _MAX_RANK = 16
 
 
 class _Best(NamedTuple):
-    """The largest form of a value: its size, who makes it, and the place in the result."""
+    """The largest shape of a value: its size, the instruction that makes it, and the index in its result."""
 
     size: int
     maker: Instruction
@@ -39,7 +39,7 @@ class _Best(NamedTuple):
 
 
 class _Sized(NamedTuple):
-    """A value in one memory space, when it is in use, and its largest form."""
+    """A value in one memory space, its live range, and its largest shape."""
 
     members: Sequence[Member]
     live: LiveRange
@@ -51,7 +51,7 @@ def report_from_module(
 ) -> MemoryReport:
     """The report of one memory space.
 
-    `total` are the bytes that the compiler says it takes, if something tells, and `note` says what the figures rest on.
+    `total` is the compiler's total in bytes, if known; `note` describes where the numbers come from.
     """
     liveness = Liveness(module)
     donated = {(alias.parameter_number, alias.parameter_index) for alias in module.aliases}
@@ -92,7 +92,7 @@ def _is_at(place: int | None, live: LiveRange) -> bool:
 
 
 def _basis(module: Module) -> str:
-    """What the figures rest on where nothing tells the compiler's total."""
+    """The note about the total if the compiler's own is not known."""
     if module.is_scheduled:
         return (
             "HLO alone has no compiler's total: this is the sum of the values in use at once, a bound without gaps "
@@ -105,7 +105,7 @@ def _basis(module: Module) -> str:
 
 
 def _of_partitions(module: Module) -> Iterator[str]:
-    """Whose shapes these may be, in a program for several devices; what is scheduled was partitioned before."""
+    """A note if the program is for several devices and not partitioned yet; scheduled modules are."""
     if not module.is_scheduled and (count := partitions_of(module)) > 1:
         yield (
             f"the module is for {count:,} devices: before partitioning its shapes, and so these sizes, are those of "
@@ -114,7 +114,7 @@ def _of_partitions(module: Module) -> Iterator[str]:
 
 
 def _of_values(found: Sequence[_Sized], unsized: Sequence[str]) -> Iterator[str]:
-    """What is to be known of the values."""
+    """Notes about the values."""
     if found and not any(has_tiles(one.best.shape) for one in found):
         yield (
             "its layouts have no tiles: it is not for TPU, or not yet optimized; --generation (in Python generation=) "
@@ -125,7 +125,7 @@ def _of_values(found: Sequence[_Sized], unsized: Sequence[str]) -> Iterator[str]
 
 
 def _largest(members: Sequence[Member], space: int, generation: str | None) -> _Best | None:
-    """The instruction that makes a value, and its shape in one memory space; None if it lies in another."""
+    """The largest shape of a value in one memory space, and its maker; None if the value is in another space."""
     best: _Best | None = None
     for instruction, index, given in _in_space(members, space):
         shape = _on_tpu(given, generation)
@@ -186,7 +186,7 @@ def _buffer(
 
 
 def _on_tpu(shape: Shape, generation: str | None) -> Shape:
-    """The shape in the layout that the compiler gives it, where the module says none."""
+    """The shape with its default layout, if the module gives no tiled one."""
     assert shape.layout is not None
     if generation is None or shape.layout.tiles or shape.rank > _MAX_RANK:
         return shape

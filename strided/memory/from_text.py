@@ -1,4 +1,4 @@
-"""A report from the text of a compiler: rows of sizes, explained by shapes."""
+"""A report from a text of the compiler: rows of sizes, explained by shapes."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ from strided.wording import counted, size_text
 if TYPE_CHECKING:
     from strided.dumps.hlo import Instruction, Module
 
-#: Names of sources that a buffer with several possible ones shows.
+#: The most names that are listed for a buffer with several possible sources.
 _MOST_SOURCES = 3
-#: Shapes of one row, and rows of a text, for which layouts are looked for. No real text has more.
+#: The most shapes of a row, and rows of a text, that are explained. No real text has more.
 _MOST_SHAPES, _MOST_ROWS = 64, 20_000
 
-#: What is to be known of the values of a module that stands in for the rows of a text.
+#: Notes about the values of a module that are listed instead of the rows of a text.
 _ORDERED = "Its order tells when they are in use"
 _LOOSE = "It is not scheduled: the compiler fuses some of them, and copies others"
 
 
 class _Stated(NamedTuple):
-    """A value of the module beside the text."""
+    """A value of the module that was given with the text."""
 
     shape: Shape
     instruction: Instruction
@@ -45,7 +45,7 @@ class _Stated(NamedTuple):
 def report_from_text(
     found: UsageText, space: int, generation: str | None, module: Module | None = None, path: str | None = None
 ) -> MemoryReport:
-    """The report of one memory space; of the only one that the text speaks of where that is another."""
+    """The report of one memory space; of the text's only space if main memory is requested and the text lacks it."""
     notes = []
     if space not in found.spaces and len(found.spaces) == 1 and not space:
         space = next(iter(found.spaces))
@@ -92,7 +92,7 @@ def _with_rows_of(
 
 
 def _slot(row: Row, buffer: Buffer) -> Slot:
-    # What no shape explains may be padding, every byte of it.
+    # A buffer that no shape explains may be all padding.
     padding = buffer.padding_bytes if buffer.is_explained else buffer.bytes
     return Slot(row.table, row.offset, buffer.bytes, padding)
 
@@ -100,7 +100,7 @@ def _slot(row: Row, buffer: Buffer) -> Slot:
 def _with_values_of(
     module: Module, found: UsageText, own: Space, generation: str | None, notes: Sequence[str]
 ) -> MemoryReport | None:
-    """The report of a text that lists no buffers: they are those of the module. None if it has none there either."""
+    """The report of a text that lists no buffers, with the values of the module; None if it has none in this space."""
     if own.total is None or found.has_rows:
         return None
     total, rounded = own.total.bytes, _rounded(own)
@@ -123,7 +123,7 @@ def _with_values_of(
 
 
 def _rounded(own: Space) -> frozenset[str]:
-    """The figures of a report that the text rounds, or that follow from such."""
+    """The attributes of the report that the text rounds, or that follow from rounded numbers."""
     figures = {"total_bytes": own.total, "capacity": own.capacity, "excess": own.excess}
     rounded = {name for name, size in figures.items() if size is not None and size.is_rounded}
     if own.excess is None and own.capacity is not None and own.total is not None:
@@ -132,7 +132,7 @@ def _rounded(own: Space) -> frozenset[str]:
 
 
 def _of_totals(own: Space) -> Iterator[str]:
-    """What is to be known of the totals."""
+    """Notes about the totals."""
     if len(own.rows) > _MOST_ROWS:
         yield f"only the first {_MOST_ROWS:,} rows are read"
     if own.total is None:
@@ -151,7 +151,7 @@ def _of_totals(own: Space) -> Iterator[str]:
 
 
 def _of_rows(found: UsageText, own: Space) -> Iterator[str]:
-    """What is to be known of the rows, or of where they are missing."""
+    """Notes about the rows, or why there are none."""
     if own.rows:
         yield "the text has no live ranges: the peak is at most the total, and padding at most what fits side by side"
     elif found.has_rows:
@@ -166,14 +166,14 @@ def _of_rows(found: UsageText, own: Space) -> Iterator[str]:
 
 
 def _of_others(found: UsageText, own: Space) -> Iterator[str]:
-    """What is said of other memory spaces."""
+    """Notes about other memory spaces."""
     for one in found.spaces.values():
         if one is not own and one.capacity is not None:
             yield f"the text says that the program does not fit in {one.name}"
 
 
 def _of_buffers(found: UsageText, own: Space, buffers: Sequence[Buffer]) -> Iterator[str]:
-    """What is to be known of the buffers that are listed."""
+    """Notes about the listed buffers."""
     if any(len(b.shapes) > 1 for b in buffers):
         yield "the text prints no layouts: they follow from the sizes; several may fit"
     if unexplained := sum(not b.is_explained for b in buffers):
@@ -187,14 +187,14 @@ def _of_buffers(found: UsageText, own: Space, buffers: Sequence[Buffer]) -> Iter
 
 
 def _of_unlisted(own: Space, unlisted: int, total: int) -> Iterator[str]:
-    """What is to be known of bytes that no row takes."""
+    """Notes about bytes of the total that no row lists."""
     if own.rows and unlisted > total / 100:
         padding = ": any of it may be padding" if own.is_padded and own.temporaries is None else ""
         yield f"{size_text(unlisted)} of the total are in no buffer that is listed{padding}"
 
 
 def _stated(module: Module | None, space: int) -> Mapping[str, list[_Stated]]:
-    """The values of a module in one memory space by their shapes without layouts; the inside of a fusion makes none."""
+    """The values of a module in one memory space by their shapes without layouts. Fused instructions make no values."""
     found: dict[str, list[_Stated]] = defaultdict(list)
     if module is None:
         return found
@@ -238,34 +238,34 @@ def _buffer(row: Row, generation: str | None, stated: Mapping[str, list[_Stated]
 
 
 def _explaining(texts: Sequence[str], size: Size, generation: str | None) -> tuple[Shape | TupleShape, ...]:
-    """The shapes with layouts that explain a size; those of the largest values come first."""
-    # The first explanation of each text is the compiler's default, where that fits.
+    """The shapes with layouts that explain a size, sorted by unpadded size, largest first."""
+    # The first explanation of each text is the default layout, if that fits.
     explained = [explanations(text, size, generation) for text in texts[:_MOST_SHAPES]]
     explained.sort(key=lambda those: -max((unpadded_bytes_of(one) for one in those), default=0))
     fits = tuple(dict.fromkeys(one for those in explained for one in those))
-    # A scalar may lie in a slot of any size, but tells nothing of one that an array takes.
+    # A scalar may be in a slot of any size, so it explains the size only if nothing else does.
     return tuple(one for one in fits if not _is_small_scalar(one, size)) or fits
 
 
 def _unpadded(row: Row, fits: Sequence[Shape | TupleShape], parsed: Sequence[Shape | TupleShape], size: int) -> int:
-    """The bytes of a row without padding: of the first shape that fits it, as the text says, or of what it may hold."""
+    """Bytes of a row without padding: of the first shape that fits, as the text says, or of its largest shape."""
     said = row.unpadded
     unpadded = unpadded_bytes_of(fits[0]) if fits else None
     if said is not None and (unpadded is None or not said.least <= unpadded <= said.most):
         return said.bytes
     if unpadded is not None:
         return unpadded
-    table = None if size % 32 == 0 else size  # what a TPU rounds tables up to
+    table = None if size % 32 == 0 else size  # on TPU, tables are rounded up to 32 bytes
     return max((unpadded_bytes_of(shape, table) for shape in parsed), default=size)
 
 
 def _is_small_scalar(shape: Shape | TupleShape, size: Size) -> bool:
-    """Whether it is one element that takes less than this size."""
+    """Whether this is a shape of one element that is smaller than the size."""
     return isinstance(shape, Shape) and shape.size == 1 and shape.byte_size < size.least
 
 
 def _joined(makers: Iterable[Instruction]) -> Source:
-    """The source, if there is one; the first ones of several by name, and as arguments if all are."""
+    """The common source of instructions; if there are several, one that lists the first names."""
     sources = [source for source in dict.fromkeys(map(source_of, makers)) if source]
     if len(sources) <= 1:
         return sources[0] if sources else Source()
@@ -276,7 +276,7 @@ def _joined(makers: Iterable[Instruction]) -> Source:
 
 
 def _parsed(text: str) -> Shape | TupleShape | None:
-    """The shape in a text; None if it is none, or has no size."""
+    """The shape in a text; None if it is not a shape, or has no known size."""
     try:
         shape = parse(text)
         if isinstance(shape, Shape):

@@ -1,4 +1,4 @@
-"""Which TPUs a program was compiled for, as far as its layouts tell."""
+"""Infers from the layouts for which TPU generation a program was compiled."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from strided.tpu.default_layout import default_layout
 
 
 def generation_of(buffers: Iterable[Buffer]) -> str:
-    """The one whose tiles more of the vectors and scalars have: "v2", as v3, or "v5e", as all from v4 on.
+    """The generation whose default tiles most vectors and scalars have: "v2" (as v3) or "v5e" (as all from v4 on).
 
-    In layouts of higher rank the compiler chooses tiles by use too.
+    Arrays of higher rank are ignored, because the compiler also chooses their tiles by use.
     """
     votes = 0
     for buffer in buffers:

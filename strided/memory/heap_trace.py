@@ -1,7 +1,7 @@
-"""When the compiler itself held which values: the heap simulator's traces in an HloProto.
+"""The heap simulator's traces in an HloProto, which record when the compiler considered each value in use.
 
-A trace replays how one allocation was filled. Its events name the value by its id, and the instruction that makes the
-value; a value is in use until it is freed.
+A trace records how one allocation was filled. Its events have the id of a value and the instruction that makes it; a
+value is in use until an event frees it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _FREE = 1
 
 
 class HeapTrace(NamedTuple):
-    """One allocation over time: the instructions in their order, and when each value, by its id, is in use."""
+    """One allocation over time: the instructions in order, and the live range of each value by its id."""
 
     allocation: int
     schedule: tuple[str, ...]

@@ -1,12 +1,13 @@
-"""Which values of a scheduled module are in use when.
+"""Live ranges of the values of a module.
 
-Each array of each result is a value. Instructions that only name values again (tuples, their elements, bitcasts, the
-state of a loop) join them; what is written in place, only in a scheduled module: before, the compiler has not yet put
-copies where a value is needed once more. A value is in use from the first instruction that makes it to the last that
-takes it; results of the program, to its end; arguments and constants, whose memory nothing else gets, throughout.
-Computations count where they are called, each time anew, as the compiler makes a copy of them for every call; the
-inside of a fusion makes no values. What is made by a computation that is started, and runs beside what follows, is in
-use until it is done: nothing tells when, in between, it is taken last.
+Each array in each result is a value. Values are joined if an instruction only renames them (tuples, their elements,
+bitcasts, the state of a loop). Results that are written in place are joined with their operands only in a scheduled
+module; before scheduling, the compiler has not inserted the copies yet.
+
+A value is in use from the first instruction that makes it to its last use; results of the program, to the end;
+arguments and constants, throughout. The instructions of a called computation count once for each call, because the
+compiler clones computations for each call. Fused instructions make no values. Values of a computation that is started
+asynchronously are in use until it is done.
 """
 
 from __future__ import annotations
@@ -36,30 +37,30 @@ if TYPE_CHECKING:
     from strided.dumps.hlo.header import Alias
 
 Index: TypeAlias = tuple[int, ...]
-#: An instruction, and the number of the call in which it runs: 0 for those of the entry.
+#: The number of the call in which an instruction runs (0 for the entry computation), and the instruction.
 Run: TypeAlias = "tuple[int, Instruction]"
-#: A part of a result: the instruction, the place, and the shape there.
+#: A part of a result: the instruction, the index in its result, and the shape there.
 Member: TypeAlias = "tuple[Instruction, Index, AnyShape]"
 
-#: Instructions whose value is their operand's.
+#: Instructions whose value is that of their operand.
 _SAME = SAME_VALUE | {"bitcast"}
-#: Instructions that take no array of their operands into use; the arrays go on under another name.
+#: Instructions that only rename arrays of their operands and do not use them.
 _NAMING = _SAME | {"tuple", "get-tuple-element"}
 
-#: Instructions that may give an operand's value again.
+#: Instructions whose result may contain an operand's value.
 _JOINING = _NAMING | CONTROL_FLOW | IN_PLACE | {"fusion", "custom-call", "send"}
 
-#: More values, and tuples in tuples, than a real program has: a hostile one may nest them.
+#: The most values, and levels of nested tuples: more than any real program has.
 _MAX_VALUES, _MAX_LEVELS = 10_000_000, 500
-#: The most instructions in calls of computations that others call, too: of any module, of a small one, and for each
-#: instruction of a module. In a hostile one each computation may call the next one twice.
+#: The most instructions in repeated calls of computations: of any module, of a small one, and for each instruction of a
+#: module. In a hostile module each computation may call the next one twice.
 _MAX_CALLED_AGAIN, _LEAST_CALLED_AGAIN, _CALLED_AGAIN = 1_000_000, 50_000, 64
 
 
 class Liveness:
-    """The values of a module, joined where they are one, and their live ranges.
+    """The values of a module, joined where they share a buffer, and their live ranges.
 
-    Every array and every tuple of a result has a number; `_leader` leads from it to that of the value it belongs to.
+    Each array and each tuple in a result has a number. `_leader` is a union-find forest over these numbers.
     """
 
     def __init__(self, module: Module) -> None:
@@ -75,7 +76,7 @@ class Liveness:
         for run in self._order:
             self._enumerate(run)
         self._leader = list(range(len(self._members)))
-        #: Values that have the memory of one of the program's arguments.
+        #: Values in the memory of one of the program's arguments.
         self._arguments = {n for n, (call, i) in enumerate(self._runs) if i.opcode == "parameter" and not call}
         root = (0, module.entry.root)
         self._join_runs()
@@ -91,13 +92,13 @@ class Liveness:
         self._by_name = {run[1].name: run for run in reversed(self._order)}
 
     def range_of(self, name: str, index: Index | None) -> LiveRange | None:
-        """The live range of a value of a buffer assignment; None if the module does not have it."""
+        """The live range of a value, named as in a buffer assignment; None if the module does not have it."""
         run = self._by_name.get(name)
         number = None if run is None else self._at(run, index or ())
         return None if number is None else self._ranges[self._find(number)]
 
     def values(self) -> Iterator[tuple[list[Member], LiveRange]]:
-        """Each value: the instructions that have it, with the place in their result and the shape; its live range."""
+        """Each value: its members (instruction, index in the result, shape), and its live range."""
         for leader, numbers in self._classes.items():
             yield [self._members[number] for number in numbers], self._ranges[leader]
 
@@ -118,7 +119,7 @@ class Liveness:
             raise UnsupportedError(f"a program of more than {_MAX_VALUES} values")
 
     def _at(self, run: Run, index: Index) -> int | None:
-        """The number of a part of a result; None if there is none."""
+        """The number of the part of a result at an index; None if there is none."""
         numbers = self._numbers.get(run)
         if numbers is not None:
             return numbers.get(index)
@@ -140,7 +141,7 @@ class Liveness:
                 self._join_inside(run, operands)
 
     def _join_aliases(self, module: Module, root: Run) -> None:
-        """Join the program's results with the arguments whose memory they have."""
+        """Join the program's results with the arguments that they alias."""
         parameters = module.parameters
         for alias in module.aliases:
             for parameter in parameters[alias.parameter_number : alias.parameter_number + 1]:
@@ -150,7 +151,7 @@ class Liveness:
         if a is None or b is None:
             return
         first, second = self._find(a), self._find(b)
-        # A loop may exchange two arguments, before the compiler has put copies there: they never are one value.
+        # Never join two arguments: a loop may swap them if the compiler has not inserted copies yet.
         if first == second or {first, second} <= self._arguments:
             return
         self._leader[first] = second
@@ -158,7 +159,7 @@ class Liveness:
             self._arguments.add(second)
 
     def _join_all(self, a: Run, to: Run, inner: Index = ()) -> None:
-        """Join every part of the result of `a` with that part of `to` below `inner`."""
+        """Join each part of the result of `a` with the same part of the result of `to` at index `inner`."""
         numbers = self._numbers.get(a)
         if numbers is None:
             self._join(self._number.get(a), self._at(to, inner))
@@ -195,7 +196,7 @@ class Liveness:
             self._join_start(run, operands)
 
     def _join_inside(self, run: Run, operands: Sequence[Run]) -> None:
-        """Join what an instruction takes and gives with what the computations that it runs take and give."""
+        """Join an instruction's operands and result with parameters and results of the computations that it calls."""
         operation = begun_by(run[1].opcode)
         if operation == "while":
             self._join_loop(run, operands)
@@ -222,13 +223,13 @@ class Liveness:
                     self._join_kept(run, first, computation)
 
     def _called(self, run: Run) -> Iterator[tuple[int, int, Computation]]:
-        """The computations that an instruction calls: which of them it is, the number of the call, and itself."""
+        """The computations that an instruction calls: position in its list, number of the call, and computation."""
         for n, computation in enumerate(run[1].called_computations):
             if (inside := self._calls.get((*run, n))) is not None:
                 yield n, inside, computation
 
     def _join_kept(self, run: Run, first: Run, body: Computation) -> None:
-        """Join what a loop leaves alone with what it begins with."""
+        """Join the parts of the state that a loop does not change with its initial state."""
         root, result = body.root, result_part(run[1])
         if root.opcode == "parameter":
             self._join_all(first, run, inner=result)
@@ -242,7 +243,7 @@ class Liveness:
         self._join_parts(first, run, kept, inner=result)
 
     def _join_parts(self, a: Run, to: Run, places: Collection[int], inner: Index = ()) -> None:
-        """Join the parts of `a` at some places of its tuple, and below these, with those of `to` below `inner`."""
+        """Join the elements of the tuple `a` at some positions with the same parts of `to` at index `inner`."""
         for index, number in self._numbers.get(a, {}).items():
             if index and index[0] in places:
                 self._join(number, self._at(to, inner + index))
@@ -256,7 +257,7 @@ class Liveness:
                 self._join_all((inside, parameter), operand)
 
     def _join_start(self, run: Run, operands: Sequence[Run]) -> None:
-        """Join the operands of an asynchronous operation with the part of its result that names them again."""
+        """Join the operands of an asynchronous start with the part of its result that contains them."""
         if wraps(run[1].shape):
             for n, operand in enumerate(operands):
                 self._join_all(operand, run, inner=(0, n))
@@ -264,7 +265,7 @@ class Liveness:
             self._join_all(operands[0], run, inner=(1 - result[0],))
 
     def _join_added(self, run: Run, operands: Sequence[Run]) -> None:
-        """Join the operands that an update adds to those of its start: a computation runs when it has them all."""
+        """Join the operands that an update adds to those of its start. The computation runs when it has them all."""
         first, *added = operands
         start = self._starts[run] = self._starts.get(first, first)
         given = subshape(first[1].shape, (0,))
@@ -277,7 +278,7 @@ class Liveness:
             self._join_all((inside, computation.root), run, inner=(1,))
 
     def _join_each(self, run: Run, operands: Sequence[Run]) -> None:
-        """Join the result of an update in place with the operand that it updates; a tuple's parts with one each."""
+        """Join the result of an in-place update with its operand; if it is a tuple, each element with one operand."""
         shape = run[1].shape
         if not isinstance(shape, TupleShape):
             self._join_all(run, operands[0])
@@ -286,7 +287,7 @@ class Liveness:
             self._join_all(operand, run, inner=(n,))
 
     def _join_updated(self, run: Run, operands: Sequence[Run]) -> None:
-        """Join the results of a fusion that are updates in place with the operands that they update."""
+        """Join results of a fusion that are in-place updates with the operands that they update."""
         root, result = run[1].called_computations[0].root, result_part(run[1])
         is_tuple = root.opcode == "tuple"
         for n, found in enumerate(root.operands if is_tuple else [root]):
@@ -305,9 +306,9 @@ class Liveness:
             self._join_all(run, start, inner=result_part(start[1]))
 
     def _done(self, run: Run, root: Run) -> int:
-        """The place at which an asynchronous operation is done that a run starts; 0 if it starts none.
+        """The position at which the asynchronous operation that a run starts is done; 0 if it starts none.
 
-        The tuple that a start gives goes through all that belongs to the operation.
+        The result tuple of the start is in use until then.
         """
         number = self._at(run, ()) if run[1].opcode.endswith("-start") else None
         return 0 if number is None else self._range(self._classes[self._find(number)], root).stop
@@ -327,9 +328,9 @@ class Liveness:
         return LiveRange(start, stop)
 
     def _last_use(self, run: Run, *, is_part: bool) -> int:
-        """The place of the last instruction that uses a result, or the parts of a tuple; 0 if there is none.
+        """The position of the last instruction that uses a result, or the parts of a tuple; 0 if there is none.
 
-        Kept, since a tuple of thousands of parts has as many users, and all its parts have the same ones.
+        Cached, because a tuple of thousands of parts has as many users, which are the same for all parts.
         """
         found = self._last_uses.get((run, is_part))
         if found is None:
@@ -340,7 +341,7 @@ class Liveness:
 
 
 def _operand_aliases(instruction: Instruction) -> tuple[Alias, ...]:
-    """Which parts of the result have the memory of which operands; none if a damaged text does not say it."""
+    """The aliases between result and operands; none if a damaged text does not give them."""
     text = instruction.attributes.get("output_to_operand_aliasing")
     try:
         return () if text is None else aliases(text)
@@ -349,9 +350,9 @@ def _operand_aliases(instruction: Instruction) -> tuple[Alias, ...]:
 
 
 def _uses(user: Instruction, *, is_part: bool) -> bool:
-    """Whether an instruction uses its operand, or the parts of it, and does not only name it again.
+    """Whether an instruction uses its operand (or with `is_part` the parts of it) and does not only rename it.
 
-    Who takes an element of a tuple looks it up in the tuple's table, which is the part at the top.
+    ``get-tuple-element`` uses the tuple's table of pointers, which is the operand itself, but not its parts.
     """
     if user.opcode == "get-tuple-element":
         return not is_part
@@ -359,15 +360,15 @@ def _uses(user: Instruction, *, is_part: bool) -> bool:
 
 
 def _in_order(module: Module) -> tuple[list[Run], dict[tuple[int, Instruction, int], int]]:
-    """The instructions in the order in which they run, and the number of each call.
+    """The instructions in execution order, and the number of each call.
 
-    Those of a computation come before the instruction that calls it, each time that one does. A call is found by where
-    it stands: the call around it, the instruction, and which of its computations it is.
+    For each call, the instructions of the computation come before the calling one. The key of a call is the number of
+    the call around it, the instruction, and the position of the computation in its list.
     """
     order: list[Run] = []
     calls: dict[tuple[int, Instruction, int], int] = {}
     seen: set[int] = set()
-    around: set[int] = set()  # computations that are being called: a hostile one may call itself
+    around: set[int] = set()  # computations on the call stack: in a hostile module one may call itself
     again, most = 0, min(_MAX_CALLED_AGAIN, _LEAST_CALLED_AGAIN + _CALLED_AGAIN * len(module.instructions))
     todo: list[tuple[Run, set[int] | None]] = [((0, i), None) for i in reversed(module.entry.instructions)]
     while todo:
@@ -395,7 +396,7 @@ def _in_order(module: Module) -> tuple[list[Run], dict[tuple[int, Instruction, i
 
 
 def _nodes(shape: AnyShape) -> Iterator[tuple[Index, AnyShape]]:
-    """Every shape in a tree, tuples among them, with its place."""
+    """Every shape in a tree, including tuples, with its index."""
     todo: list[tuple[Index, AnyShape]] = [((), shape)]
     while todo:
         index, one = todo.pop()

@@ -1,4 +1,4 @@
-"""What files, texts, exceptions and programs tell of the memory of one program, gathered."""
+"""Collects what files, texts, exceptions and programs say about the memory of one program."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ from strided.memory.usage_text import UsageText, is_of_runtime, read_usage_text,
 
 _Part = TypeVar("_Part")
 
-#: What every message of a program that ran out of memory holds.
+#: Part of every message of a program that ran out of memory.
 _EXHAUSTED = "RESOURCE_EXHAUSTED"
 _HEADER = re.compile(r"^HloModule[ \t]", re.MULTILINE)
-#: A beginning of HLO or of a buffer assignment that does not begin its text.
+#: The beginning of HLO or of a buffer assignment behind other text.
 _BEHIND = re.compile(r"^[^\n]{0,2000}?(HloModule(?= \w)|BufferAssignment:)", re.MULTILINE)
 #: How the memory usage report of XLA for CPU and GPU begins.
 _ALLOCATED = re.compile(r"\s*Total bytes used: \d")
@@ -45,7 +45,7 @@ _OF_ALLOCATIONS = "is a memory usage report of XLA for CPU or GPU: the buffer as
 
 
 class Material:
-    """What is known of one program, from one file or several; of a text with several modules, from that at `index`."""
+    """What is known about one program, from one or several sources. `index` selects a module of a text with several."""
 
     def __init__(self, index: SupportsIndex | None = None) -> None:
         self.index = index
@@ -54,7 +54,7 @@ class Material:
         self.assignment: BufferAssignment | None = None
         self.traces: Sequence[HeapTrace] = ()
         self.text: UsageText | None = None
-        self.limits: UsageText | None = None  # a text that lists no buffers, which may stand beside one that does
+        self.limits: UsageText | None = None  # a text that lists no buffers; there may also be one that does
         self.device_bytes: int | None = None
         self.path: str | None = None
         self.notes: list[str] = []
@@ -72,14 +72,14 @@ class Material:
             self.take(own)
         elif isinstance(source, BaseException):
             self._add_usage(_usage_in_error(source))
-        elif hasattr(source, "as_text"):  # what jax.jit(f).lower(x).compile() gives
+        elif hasattr(source, "as_text"):  # the result of jax.jit(f).lower(x).compile()
             self._add_module(read_hlo(source.as_text()))
             if is_compiled(source):
                 self._add_compiled(source)
         elif isinstance(source, str) and is_contents(source, _is_report):
             self._add_text(source, None)
         elif isinstance(source, Dump) or (isinstance(source, (str, os.PathLike)) and os.path.isdir(source)):
-            own = Material(self.index)  # what is known already does not make up for a damaged program
+            own = Material(self.index)  # separate, so that a damaged program is noticed
             own._add_dump(source if isinstance(source, Dump) else open_dump(source))
             self.take(own)
         else:
@@ -98,7 +98,7 @@ class Material:
             self.module_before = module
 
     def fits(self, other: Material) -> bool:
-        """Whether another file may be about the same program: it says something else, and names no other program."""
+        """Whether `other` may be about the same program: it has other kinds of content, and no other program's name."""
         parts = ("module", "module_before", "assignment", "text", "limits")
         twice = any(getattr(self, part) is not None and getattr(other, part) is not None for part in parts)
         names = {one.name for one in (*self.modules(), *other.modules()) if one.name}
@@ -111,11 +111,11 @@ class Material:
         return self.assignment is None and self.text is None and self.limits is None and not self.modules()
 
     def modules(self) -> list[Module]:
-        """The module after optimizations, and before."""
+        """The modules after and before optimizations that are known."""
         return [one for one in (self.module, self.module_before) if one is not None]
 
     def take(self, other: Material) -> None:
-        """Add what another one of the same program says."""
+        """Add what `other` knows about the same program."""
         self.module = self.module or other.module
         self.module_before = self.module_before or other.module_before
         self.assignment, self.traces = self.assignment or other.assignment, self.traces or other.traces
@@ -156,7 +156,7 @@ class Material:
             self._add_usage(usage)
 
     def _part(self, read: Callable[[], _Part]) -> _Part | None:
-        """What `read` gives; None for a damaged file, of which the others of the program may still tell enough."""
+        """The result of `read`; None for a damaged file, since other files of the program may suffice."""
         try:
             return read()
         except (DumpError, UnsupportedError, OSError) as error:
@@ -164,7 +164,7 @@ class Material:
             return None
 
     def _tell_unread(self) -> None:
-        """Warn of what could not be read; raise its error if nothing else says anything."""
+        """Warn of files that could not be read; raise the first error if nothing else is known."""
         errors = list(self._unread.values())
         if errors and self.is_empty():
             raise errors[0]
@@ -172,7 +172,7 @@ class Material:
             warn(f"left out: {error}", DumpWarning)
 
     def _weight(self, program: Program) -> int:
-        """How much memory a program takes, by the total that is found first; 0 if nothing says it."""
+        """The total memory of a program; 0 if unknown."""
         usage = self._part(lambda: _usage_of(program))
         if usage is not None and 0 in usage.spaces and usage.spaces[0].total is not None:
             return usage.spaces[0].total.bytes
@@ -187,7 +187,7 @@ class Material:
         self.traces = read_traces(view)
 
     def _add_file(self, source: Any) -> None:
-        # What it is shows in its beginning: no file is read whole to be refused.
+        # Determine the kind from the beginning, so that unsupported files are not read whole.
         head = memoryview(open_head(source, PROBE_BYTES))
         path = os.fspath(source) if isinstance(source, (str, os.PathLike)) else None
         self.path = self.path or path
@@ -212,7 +212,7 @@ class Material:
             self.module = module
 
     def _add_text(self, text: str, source: Any) -> None:
-        """Read a text; `source` is the file that it comes from."""
+        """Read a text; `source` is its file, if any."""
         origin = text if source is None else source
         if text.removeprefix(BYTE_ORDER_MARK).lstrip().startswith("BufferAssignment:"):
             self.assignment = read_allocations(origin)
@@ -229,7 +229,7 @@ class Material:
                     raise
                 raise _unknown(text, self.path) from error
         else:
-            self._add_usage(usage or read_usage_text(text, self.path))  # which refuses it
+            self._add_usage(usage or read_usage_text(text, self.path))  # raises
 
     def _add_usage(self, text: UsageText) -> None:
         if text.lists_buffers:
@@ -239,19 +239,19 @@ class Material:
 
 
 def _is_report(line: str) -> bool:
-    """Whether one line tells of memory."""
+    """Whether a line is about memory usage."""
     return _EXHAUSTED in line or usage_in(line) is not None
 
 
 def _usage_in_error(error: BaseException) -> UsageText:
-    """What an exception says of memory, or the nearest one behind it that does. DumpError as for `read_usage_text`."""
+    """The memory usage in an exception's message, or in one behind it. DumpError as for `read_usage_text`."""
     texts = ["\n".join([str(one), *getattr(one, "__notes__", ())]) for one in _errors_behind(error)]
     found = next((usage for text in texts if (usage := usage_in(text)) is not None), None)
-    return found or read_usage_text(next(filter(is_of_runtime, texts), texts[0]))  # which refuses it
+    return found or read_usage_text(next(filter(is_of_runtime, texts), texts[0]))  # raises
 
 
 def _errors_behind(error: BaseException) -> Iterator[BaseException]:
-    """An exception, and those that it was raised from, or gathers: libraries that run programs wrap their errors."""
+    """An exception, and its causes, contexts and group members: libraries that run programs wrap their errors."""
     todo, seen = [error], {id(error)}
     for one in todo:
         yield one
@@ -263,7 +263,7 @@ def _errors_behind(error: BaseException) -> Iterator[BaseException]:
 
 
 def _unknown(text: str, path: str | None) -> DumpError:
-    """The error for a text of no known kind. What a log puts before each line is taken away in reports alone."""
+    """The error for a text of no known kind. (Prefixes of log lines are removed only from memory usage reports.)"""
     message = "no HLO, no buffer assignment and no text about memory"
     if (found := _BEHIND.search(text)) is None:
         return DumpError(message, path=path)
@@ -282,12 +282,12 @@ def _usage_of(program: Program) -> UsageText | None:
 
 
 def _text_of(view: memoryview) -> str:
-    """A memory usage report, which may be a protobuf message, as text; empty for a message without tables."""
+    """A memory usage report (text or a protobuf message) as text; empty for a message without tables."""
     return str(view, "utf-8", "backslashreplace") if is_text(view) else usage_report_text(view) or ""
 
 
 def material_of(source: Any, index: int | None = None) -> Material:
-    """All that a source, or a list of them, says of one program."""
+    """What a source, or a list of sources, says about one program."""
     found = Material(index)
     for one in source if isinstance(source, (list, tuple)) else [source]:
         found.add(one)
@@ -295,7 +295,7 @@ def material_of(source: Any, index: int | None = None) -> Material:
 
 
 def sorted_by_program(sources: Sequence[str | bytes | Program], index: int | None = None) -> list[Material]:
-    """What sources say of each program: an error, a module and an assignment whose names agree are one."""
+    """What sources say about each program: an error, a module and an assignment are joined if their names agree."""
     found: list[tuple[Any, Material]] = []
     for source in sources:
         name = parse_name(os.path.basename(source)) if isinstance(source, str) else None

@@ -1,4 +1,4 @@
-"""`strided.memory_report`: the report of what was gathered, by the reader that fits it, and what beside it helps."""
+"""`strided.memory_report`: collects sources (`material`) and makes the report with the reader that fits them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from strided.memory.usage_text import SPACES, UsageText
 from strided.runtime.argument_checks import whole
 from strided.tpu.default_layout import check_generation
 
-#: What the figures of a compiled program rest on that has no buffer assignment.
+#: The note for a compiled program without a buffer assignment.
 _OF_COMPILED = (
     "the total is the compiler's own, of arguments, results and temporaries; what is in use at once is the sum of the "
     "values in HLO, without gaps between buffers and without tables of tuples"
@@ -27,7 +27,7 @@ _OF_COMPILED = (
 
 
 def _agree(assignment: BufferAssignment, text: UsageText | None, space: int) -> bool | None:
-    """Whether a memory usage report has the total of an assignment that may be cut; None if that cannot be told."""
+    """Whether the totals of an assignment that may be truncated and a memory usage report agree; None if unknown."""
     own = text.spaces.get(space) if text is not None and text.has_tables else None
     if assignment.is_complete or own is None or own.total is None or own.total.is_rounded:
         return None
@@ -38,23 +38,24 @@ def _agree(assignment: BufferAssignment, text: UsageText | None, space: int) -> 
 def memory_report(
     source: Any, *, generation: str | None = None, space: int | str = 0, index: SupportsIndex | None = None
 ) -> MemoryReport:
-    """Where a program's memory goes: its buffers, their padding, who made them, and what takes less.
+    """Where a program's memory goes: its buffers, their padding, their sources, and changes that take less memory.
 
     Parameters
     ----------
     source : path, str, buffer, exception, Module, BufferAssignment, Program, Dump, or a list of these
-        HLO as text or proto (with a buffer assignment, that counts); the text of a buffer assignment; a memory usage
-        report; the log or the message of a program that ran out of memory, or the exception, also where others wrap
-        it; a dump folder, of which the program that takes most counts; what ``jax.jit(f).lower(x).compile()`` gives.
-        A list: several about one program, such as an error and the module, which names what the error does not.
+        HLO as text or proto (if it has a buffer assignment, that is used); the text of a buffer assignment; a memory
+        usage report; the log or message of a program that ran out of memory, or the exception, possibly wrapped by
+        others; a dump folder, of which the program that takes the most memory is used; or the result of
+        ``jax.jit(f).lower(x).compile()``. Or a list of several about one program, such as an error and the module,
+        which has the names that the error lacks.
     generation : str, optional
-        The TPU, as for `strided.tpu.default_layout`. By default the one that the layouts show: v2 and v3 choose alike,
-        and so do all from v4 on.
+        The TPU, as for `strided.tpu.default_layout`. By default it is inferred from the layouts, as far as default
+        layouts differ: those of v2 and v3 are the same, and those from v4 on.
     space : int or str, optional
-        The memory space: 0 or "hbm" is the device's main memory, 1 or "vmem" its vector memory; "smem", "cmem" and
-        "host" have names too. An error about another one alone gives the report of that one.
+        The memory space: 0 or "hbm" is the device's main memory, 1 or "vmem" its vector memory; other names are "smem",
+        "cmem" and "host". For an error that is only about another space, the report is about that one.
     index : int, optional
-        Which module of a text that holds several, from 0.
+        The number, from 0, of the module in a text that contains several.
 
     Returns
     -------
@@ -64,11 +65,11 @@ def memory_report(
     Raises
     ------
     DumpError
-        Broken, or says nothing about memory.
+        A source is damaged, or says nothing about memory.
     UnsupportedError
-        A kind of file that has no reader here; an unknown generation.
+        The kind of a file is not supported, or the generation is unknown.
     OSError
-        A file that cannot be opened.
+        A file cannot be opened.
     ValueError
         An unknown name of a space, or a negative number.
 
@@ -123,7 +124,7 @@ def report_of(found: Material, *, generation: str | None = None, space: int | st
 
 
 def space_number(space: int | str) -> int:
-    """The number of a memory space: a name, or a number from 0, which may be written as text."""
+    """The number of a memory space, given as a name or as a non-negative integer, possibly as text."""
     if isinstance(space, str) and space.lower() in SPACES:
         return SPACES[space.lower()]
     try:
@@ -141,7 +142,7 @@ def space_number(space: int | str) -> int:
 
 
 def _with_limits(report: MemoryReport, text: UsageText) -> MemoryReport:
-    """The report with the device's limits, which only the text of an error says."""
+    """The report with the device's capacity, which only an error message contains."""
     own = text.spaces.get(report.space)
     if own is None or own.capacity is None:
         return report

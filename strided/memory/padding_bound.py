@@ -1,7 +1,7 @@
-"""The most padding that can be in use at one time, where live ranges are not known.
+"""An upper bound of the padding in use at one time, for unknown live ranges.
 
-Slots of one allocation that share bytes are in use one after another. So the bound is the choice of slots that share no
-bytes and have the most padding in all.
+Slots of one allocation that share bytes are not in use at the same time. So the bound is the largest total padding of
+slots that share no bytes.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Slot(NamedTuple):
 
 
 def most_padding(slots: Iterable[Slot]) -> int:
-    """The most padding that fits side by side, in bytes.
+    """The most padding of slots that share no bytes, in bytes.
 
     >>> most_padding([Slot(0, 0, 100, 60), Slot(0, 0, 50, 30), Slot(0, 50, 50, 40), Slot(1, 0, 8, 4)])
     74
@@ -34,7 +34,7 @@ def most_padding(slots: Iterable[Slot]) -> int:
 
 
 def covered(slots: Iterable[Slot]) -> int:
-    """The bytes of all allocations that some slot has.
+    """The bytes of all allocations that belong to any slot.
 
     >>> covered([Slot(0, 0, 100, 60), Slot(0, 50, 100, 30), Slot(1, 8, 8, 4)])
     158

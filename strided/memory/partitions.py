@@ -1,4 +1,4 @@
-"""For how many devices a program is."""
+"""The number of devices for which a program is partitioned."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from strided.dumps.hlo import Module
 from strided.dumps.sharding.sharding import Sharding
 from strided.errors import NotationError
 
-#: Where JAX notes the meshes of a program: ``{mesh = #sdy.mesh<["x"=2, "y"=4]>}``.
+#: The attribute in which JAX records meshes: ``{mesh = #sdy.mesh<["x"=2, "y"=4]>}``.
 _MESHES, _MESH = "xla.sdy.meshes", "#sdy.mesh<"
 _AXIS = re.compile(r'"[^"]*+"=([0-9]{1,18})(?![0-9])')
-#: XLA counts devices in 64 bits; a hostile text may name more.
+#: XLA counts devices in 64 bits; a hostile text may have larger numbers.
 _MOST_DEVICES = 2**63 - 1
 
 
 def partitions_of(module: Module) -> int:
-    """The number of partitions: as the header says, else as many as shardings of the entry computation or meshes name.
+    """The number of partitions: the most of the header, the shardings of the entry computation, and the meshes.
 
-    Before partitioning, a program that ``shard_map`` or a constraint divides has meshes alone.
+    Before partitioning, a program that is sharded by ``shard_map`` or a constraint has only meshes.
 
     >>> from strided.dumps.hlo import read_hlo
     >>> text = "ENTRY e { ROOT p = f32[8] parameter(0), sharding={devices=[4]<=[4]} }"

@@ -1,7 +1,7 @@
-"""Pictures of a report: the memory at the peak as one bar of buffers, and the life of buffers over the schedule.
+"""Pictures of a report: the memory at the peak as a bar of buffers, and the live ranges of buffers over the schedule.
 
-Data are dark, padding is light, what the compiler holds beyond the buffers that are known is dotted, in SVG empty. The
-memory in use is grey: part of it may be data, padding, or not known.
+Data is dark, padding is light, and memory that belongs to no known buffer is dotted (in SVG empty). The memory in use
+over time is grey, since it may be any of these.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ if TYPE_CHECKING:
 
 _DATA, _PADDING, _REST = "█", "░", "·"
 _LEVELS = " ▁▂▃▄▅▆▇█"
-#: Buffers whose life is drawn.
+#: The most buffers whose live ranges are drawn.
 _LIVES = 12
-#: Okabe and Ito's blue, which shows on light and on dark ground.
+#: Okabe and Ito's blue, which is visible on light and on dark backgrounds.
 _COLOUR, _DARK, _LIGHT = "#0072b2", 1, 0.3
-#: Opacity of the grey of the memory in use, which has the page's colour of text.
+#: Opacity of the memory in use, which has the page's text colour.
 _GREY = 0.45
 _WIDTH, _BAR, _ROW, _LABEL = 720, 36, 18, 290
-#: Characters of the line above the pictures: on narrow pages letters are larger beside the bars.
+#: Characters of the title: on narrow pages letters are larger relative to the bars.
 _TITLE = 74
 #: Width of an entry of the legend, and of a character.
 _ENTRY, _CHARACTER = 90, 7.3
-#: Buffers that are narrower than this are one part together.
+#: Buffers that are narrower than this are drawn as one.
 _LEAST = 4
 
 
@@ -42,7 +42,7 @@ def _largest(report: MemoryReport) -> list[Buffer]:
 
 
 def figure_at_most(report: MemoryReport, name: str) -> str:
-    """The peak or the padding of a report, with what says that it is a bound, or about that."""
+    """The peak or the padding of a report, with "at most" or "about" if it is a bound."""
     size = size_text(getattr(report, name))
     if name not in report.bounds:
         return size
@@ -50,7 +50,7 @@ def figure_at_most(report: MemoryReport, name: str) -> str:
 
 
 def bar(report: MemoryReport, width: int) -> str:
-    """The memory at the peak in one line: for each buffer its data, then its padding, or neither where that is unknown.
+    """The memory at the peak in one line: for each buffer its data, then its padding; dots if these are unknown.
 
     >>> from strided.memory.buffers import Buffer
     >>> from strided.memory.report import MemoryReport
@@ -68,9 +68,9 @@ def bar(report: MemoryReport, width: int) -> str:
 
 
 def lives(report: MemoryReport, width: int) -> list[str]:
-    """The memory in use over the schedule, and when each of the largest buffers is in use; nothing without live ranges.
+    """The memory in use over the schedule, and the live ranges of the largest buffers; [] if these are unknown.
 
-    A column is one instruction or several; its height is the most that is in use at them.
+    A column stands for one or more instructions; its height is their peak usage.
     """
     places = len(report.schedule)
     shown = _shown(report)
@@ -94,12 +94,12 @@ def lives(report: MemoryReport, width: int) -> list[str]:
 
 
 def _peak(report: MemoryReport) -> int:
-    """The first place at which the most is in use. Its name may come twice: of a computation that is called again."""
+    """The first position of the peak. (Its name may not be unique, if a computation is called again.)"""
     return report.usage.index(max(report.usage))
 
 
 def _shown(report: MemoryReport) -> list[Buffer]:
-    """The largest temporaries and results with a live range; arguments live throughout."""
+    """The largest temporaries and results with a live range; arguments are in use throughout."""
     known = [b for b in report.buffers if b.live is not None and b.kind in ("temporary", "result")]
     return sorted(known, key=lambda b: -b.bytes)[:_LIVES]
 
@@ -114,7 +114,7 @@ def _cut(name: str, width: int) -> str:
 
 
 def svg(report: MemoryReport) -> str:
-    """Both pictures as SVG text. The pointer on a part shows its name and size."""
+    """Both pictures as SVG text. Tooltips show the name and size of each part."""
     peak = figure_at_most(report, "peak_bytes")
     name = report.module or "program"
     is_known = bool(report.buffers) or not report.padding_bytes
@@ -131,7 +131,7 @@ def svg(report: MemoryReport) -> str:
 
 
 def _legend(report: MemoryReport, is_known: bool) -> list[tuple[str, float, str]]:
-    """Fill, opacity and meaning of what the bar has; "not known" only where a pixel of it is."""
+    """Fill, opacity and meaning of the parts of the bar; "not known" only if it is at least a pixel wide."""
     found: list[tuple[str, float, str]] = []
     if is_known:
         found += [(_COLOUR, _DARK, "data"), (_COLOUR, _LIGHT, "padding")]
@@ -142,7 +142,7 @@ def _legend(report: MemoryReport, is_known: bool) -> list[tuple[str, float, str]
 
 
 def _svg_bar(report: MemoryReport, top: int) -> list[str]:
-    """A part for each buffer that is wide enough to be seen, and one for the rest."""
+    """A part for each buffer that is wide enough, and one for the rest."""
     scale = _WIDTH / max(report.peak_bytes, 1)
     buffers = _largest(report)
     wide_ones = sum(b.bytes * scale >= _LEAST for b in buffers)
@@ -167,7 +167,7 @@ def _svg_bar(report: MemoryReport, top: int) -> list[str]:
 
 
 def _svg_capacity(report: MemoryReport, top: int) -> list[str]:
-    """Where the device's memory ends, if the program needs more: what lies beyond is hatched."""
+    """The device's capacity, if the program needs more; the excess is hatched."""
     if report.capacity is None or not 0 < report.capacity < report.peak_bytes:
         return []
     x, bottom = _WIDTH * report.capacity / report.peak_bytes, top + _BAR
@@ -181,7 +181,7 @@ def _svg_capacity(report: MemoryReport, top: int) -> list[str]:
 
 
 def _svg_lives(report: MemoryReport, top: int) -> tuple[list[str], int]:
-    """The picture of live ranges, and where it ends below."""
+    """The picture of live ranges, and its lower edge."""
     places, shown = len(report.schedule), _shown(report)
     if places < 2 or not shown:
         return [], top

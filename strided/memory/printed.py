@@ -14,17 +14,17 @@ from strided.wording import counted, size_text, times_text, wrapped
 if TYPE_CHECKING:
     from strided.memory.report import MemoryReport
 
-#: Cures shown of one buffer. Of those that save about as much, what changes a program least comes first.
+#: The most cures shown for a buffer. Of those that save about as much, the one that changes the program least is first.
 _CURES, _ABOUT = 3, 0.9
 _EASE = ("layout", "vectorize", "transpose", "split", "merge", "pad-to", "dtype")
-#: Buffers in the table of a notebook.
+#: The most buffers in the table of a notebook.
 _HTML_BUFFERS = 20
-#: The longest text of a shape that is shown whole.
+#: The most characters shown of a shape.
 _SHAPE = 160
 
 
 def report_text(report: MemoryReport, *, width: int = 80, top: int = 10) -> str:
-    """The report in lines of at most `width` characters where words allow it, with the first `top` buffers."""
+    """The report with the first `top` buffers, in lines of at most `width` characters, except for longer words."""
     lines = list(_summary(report))
     if report.buffers and report.peak_bytes:
         lines += ["", pictures.bar(report, width), "data █  padding ░  not known ·"]
@@ -41,7 +41,7 @@ def report_text(report: MemoryReport, *, width: int = 80, top: int = 10) -> str:
         lines.append(f"... and {counted(count, 'buffer')} more, {size_text(rest)}")
     lines += [""] * bool(report.notes)
     lines += [line for note in report.notes for line in wrapped(f"- {note}", width, whole_words=True)]
-    # All but the figures comes from files.
+    # Escape everything: all but the numbers comes from files.
     return "\n".join(line for text in lines for line in wrapped(visible(text), width, "    ", whole_words=True))
 
 
@@ -111,7 +111,7 @@ def report_parts(report: MemoryReport, *, top: int) -> tuple[list[tuple[str, obj
 
 
 def _of_padding(b: Buffer, unpadded: object) -> tuple[object, str]:
-    """What is shown of the size without padding and of the expansion."""
+    """The size without padding and the expansion, as shown; "?" if unknown."""
     return (unpadded, times_text(b.expansion)) if b.is_explained else ("?", "?")
 
 

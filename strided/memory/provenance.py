@@ -1,4 +1,4 @@
-"""Who made a value: the operation of JAX, the line of the program, the argument that it holds."""
+"""The source of a value: the JAX operation, the line of the program, or the argument."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from strided.memory.forwarding import SAME_VALUE, tuple_index
 if TYPE_CHECKING:
     from strided.dumps.hlo import Instruction
 
-#: Instructions to look back through for one that says where it came from.
+#: The most instructions to follow back to one with source metadata.
 _MOST_HOPS = 8
-#: Instructions that give the value of their first operand, in another place or layout.
+#: Instructions whose result is their first operand's value, in another buffer, layout or type.
 _MOVING = SAME_VALUE.union(
     "bitcast convert copy copy-done copy-start reshape slice-done slice-start transpose while".split()
 )
@@ -22,10 +22,10 @@ _NUMBERED = re.compile(r"(?:\.\d+)+$")
 
 
 def source_of(instruction: Instruction, index: tuple[int, ...] = ()) -> Source:
-    """Who made the value of an instruction; of a tuple, the part at `index`.
+    """The source of an instruction's value; of a tuple, that of the part at `index`.
 
-    What the compiler added (copies, bitcasts) says nothing: then it is the operation inside a fusion, or the one whose
-    value is copied.
+    Instructions that the compiler added (copies, bitcasts) have no metadata. Then it is the source of the operation
+    inside a fusion, or of the value that is copied.
     """
     if instruction.opcode == "parameter" and instruction.computation.is_entry:
         return _described(instruction, argument_name(instruction))
@@ -45,9 +45,9 @@ def source_of(instruction: Instruction, index: tuple[int, ...] = ()) -> Source:
 
 
 def _moved_from(instruction: Instruction, index: tuple[int, ...]) -> tuple[Instruction | None, tuple[int, ...]]:
-    """The instruction that has the value at `index` before, and where in its result; None if it is made here.
+    """The operand from which the value at `index` comes, and the index in it; None if it is made here.
 
-    What an operation on two words of 32 bits gives is taken for the first of them.
+    The result of an operation on pairs of 32-bit words (X64) is considered that of the first operand.
     """
     opcode, count = instruction.opcode, len(instruction.operand_names)
     if opcode == "tuple" and index and 0 <= index[0] < count:
@@ -60,16 +60,16 @@ def _moved_from(instruction: Instruction, index: tuple[int, ...]) -> tuple[Instr
 
 
 def noted_name(parameter: Instruction) -> str:
-    """The name of an argument that `jit` notes as the parameter's `op_name`: ``params['w']``; empty without one.
+    """The name of an argument that `jit` records as the parameter's `op_name`: ``params['w']``; empty without one.
 
-    Outside of keys, as in ``params['mlp/linear']``, a slash is of an operation's name.
+    A slash outside of keys (as in ``params['mlp/linear']``) means that it is the name of an operation instead.
     """
     name = str(parameter.metadata.get("op_name", ""))
     return "" if "/" in _KEY.sub("", name) else name
 
 
 def argument_name(parameter: Instruction) -> str:
-    """The name of an argument: that which JAX gave it, else the parameter's."""
+    """The name of an argument: as recorded by JAX, otherwise that of the parameter."""
     return noted_name(parameter) or plain_name(parameter.name)
 
 
@@ -83,7 +83,7 @@ def plain_name(name: str) -> str:
 
 
 def _described(instruction: Instruction, argument: str = "") -> Source:
-    """What an instruction says of who made it; of an argument, that instead of the operation."""
+    """The source in an instruction's metadata; for an argument, with its name instead of the operation."""
     stack = instruction.stack
     return Source(
         op_name="" if argument else str(instruction.metadata.get("op_name", "")),

@@ -1,4 +1,4 @@
-"""A whole report: the totals of a program, and its buffers."""
+"""Memory reports: the totals of a program, and its buffers."""
 
 from __future__ import annotations
 
@@ -21,31 +21,30 @@ class MemoryReport:
     Attributes
     ----------
     module : str
-        Name of the program; empty if the source does not say it.
+        Name of the program; empty if unknown.
     space : int
         The memory space: 0 is the device's main memory.
     space_name : str
     total_bytes : int
-        The compiler's own total; of HLO alone, a bound (`bounds`).
+        The compiler's own total; for HLO alone, a bound (see `bounds`).
     peak_bytes : int
-        Bytes in use when most are.
+        The most bytes in use at any time.
     peak_at : str or None
-        The instruction at which that is.
+        The instruction at the peak.
     padding_bytes : int
         Bytes of padding at the peak.
     capacity, excess : int or None
-        What the device has, and what is missing, if the text says it.
+        Memory of the device, and what the program needs beyond it, if known.
     buffers : tuple of Buffer
-        Those that waste most at the peak come first, then the largest there; waste below a thousandth of the peak
-        counts as none.
+        Sorted by wasted bytes at the peak, then by size there; waste below a thousandth of the peak is ignored.
     schedule : tuple of str
-        The instructions in their order: what live ranges count.
+        The instructions in execution order. Live ranges are positions in it.
     usage : tuple of int
-        Bytes in use at each of them.
+        Bytes in use at each position of `schedule`.
     bounds, rounded : frozenset of str
-        The attributes of this report that are bounds, and those that a text gave rounded or that are about right.
+        The attributes of this report that are bounds, and those that are rounded or approximate.
     notes : tuple of str
-        What the figures rest on.
+        What the numbers are based on.
     """
 
     module: str = ""
@@ -67,8 +66,8 @@ class MemoryReport:
     def expanded(self, max_expansion: float) -> tuple[Buffer, ...]:
         """The buffers that take more than `max_expansion` times their size without padding.
 
-        Only those count that waste more than 1 % of the peak. ValueError for a number that is negative or not finite;
-        DumpError if memory is taken of which no buffer is listed.
+        Only buffers that waste more than 1 % of the peak are considered. ValueError if the number is negative or not
+        finite; DumpError if the program takes memory and no buffers are listed.
         """
         check_expansion(max_expansion)
         if self.total_bytes and not self.buffers:
@@ -89,11 +88,11 @@ class MemoryReport:
         return f"<MemoryReport: {counted(self.total_bytes, 'byte')}, {counted(len(self.buffers), 'buffer')}>"
 
     def svg(self) -> str:
-        """The memory at the peak as one bar, and the life of the largest buffers, as an SVG picture."""
+        """An SVG picture of the memory at the peak as a bar, and of the live ranges of the largest buffers."""
         return svg(self)
 
     def to_dict(self) -> dict[str, Any]:
-        """The attributes but `schedule` and `usage` as JSON's types.
+        """All attributes except `schedule` and `usage` as JSON types.
 
         The page "My TPU program runs out of memory" has the schema.
         """
@@ -115,7 +114,7 @@ class MemoryReport:
 
 
 def name_of_space(space: int) -> str:
-    """The name of a memory space where the source says none.
+    """The name of a memory space, for sources that do not name it.
 
     >>> name_of_space(0), name_of_space(5), name_of_space(3)
     ('hbm', 'host', 'space 3')
@@ -124,6 +123,6 @@ def name_of_space(space: int) -> str:
 
 
 def check_expansion(largest: float) -> None:
-    """ValueError for a largest expansion that is negative or not finite: it would let every buffer pass, or none."""
+    """Raise ValueError for a largest expansion that is negative or not finite: all buffers would exceed it, or none."""
     if not 0 <= number(largest, "the largest expansion of a buffer") < math.inf:
         raise ValueError(f"the largest expansion of a buffer is a number from 0, not {largest}")

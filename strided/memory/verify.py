@@ -1,10 +1,10 @@
-"""Puts cures to the compiler: the program is compiled ahead of time, as it is and with each cure.
+"""Verifies cures: compiles the program ahead of time, unchanged and with each cure.
 
-The program is the module before optimizations. A cure changes the shape of an argument or a result, and an operation
-beside it gives the program the shape that it had; the compiler takes out what is not needed. What lies inside a program
-has no place at which it could be changed, so cures for temporaries stay estimates.
+The program is the module before optimizations. A cure changes the shape of an argument, and an additional operation
+restores the old shape; the compiler removes what is not needed. Temporaries cannot be changed in this way, so cures for
+them stay estimates.
 
-The compiler runs in a process of its own, with a time limit: it ends the process on some requests.
+The compiler runs in a separate process with a time limit, because some requests crash it.
 """
 
 from __future__ import annotations
@@ -28,22 +28,22 @@ from strided.memory.usage_text import read_usage_text
 if TYPE_CHECKING:
     from strided.dumps.hlo import Instruction, Module
 
-#: Seconds that one compilation may take, and how many cures are tried.
+#: The most seconds for one compilation, and the most cures that are tried.
 _TIMEOUT, _MOST_CURES = 180, 6
-#: Attributes of a header that do not fit a changed argument; the shapes of the entry follow from its instructions.
+#: Header attributes that would contradict a changed argument; the entry's shapes follow from its instructions.
 _FIXED = frozenset(("entry_computation_layout", "buffer_donor"))
 _MODES = re.compile(r'\barg_layout_modes="([^"]*)"')
 
 
 def with_verified_cures(report: MemoryReport, module: Module | None, generation: str | None) -> MemoryReport:
-    """The report with the compiler's own bytes for the cures of arguments and results that save most.
+    """The report with the compiler's totals for the cures of arguments that save most.
 
-    A cure that the compiler does not confirm is left out.
+    Cures that the compiler does not confirm are removed.
 
     Raises
     ------
     UnsupportedError
-        JAX or libtpu is not installed, or the compiler refuses the program as it is.
+        JAX or libtpu is not installed, or the compiler rejects the unchanged program.
     """
     if module is None:
         note = "nothing is verified: there is no module before optimizations, in the dump or given beside it"
@@ -83,15 +83,15 @@ def _confirmed(buffer: Buffer, outcome: dict[int, Cure | None]) -> tuple[Cure, .
 
 
 def original(module: Module) -> str:
-    """The module as it is, as text."""
+    """The text of the unchanged module."""
     return _text(module, _modes(module), {})
 
 
 def edited(module: Module, buffer: Buffer, cure: Cure) -> str | None:
-    """The module with a cure, as text.
+    """The text of the module with a cure.
 
-    None if the buffer is no argument that can be told, is sharded, or has no other layout to give up; also if a result
-    takes its memory, which would have to be another one, too.
+    None if the buffer is not an identifiable argument, is sharded, or is aliased with a result, which would have to
+    change, too; and for a layout cure if the argument has the default layout already.
     """
     parameter = _parameter(module, buffer, cure)
     if parameter is None or parameter.sharding not in (None, "{replicated}"):
@@ -108,13 +108,13 @@ def edited(module: Module, buffer: Buffer, cure: Cure) -> str | None:
 
 
 def _modes(module: Module) -> Sequence[str]:
-    """The layouts that a program asks for its arguments, as JAX records them."""
+    """The layouts that a program requests for its arguments, as recorded by JAX."""
     noted = module.frontend_attributes.get("arg_layout_modes", "")
     return noted.split(";") if noted else []
 
 
 def _parameter(module: Module, buffer: Buffer, cure: Cure) -> Instruction | None:
-    """The parameter that a buffer holds: the one of its name, or the only one of its shape."""
+    """The parameter in a buffer: the one with its name, or the only one with its shape."""
     if buffer.kind not in ("argument", ""):
         return None
     bare = cure.before.text(layout=False)
@@ -125,7 +125,7 @@ def _parameter(module: Module, buffer: Buffer, cure: Cure) -> Instruction | None
 
 
 def _restored(parameter: Instruction, cure: Cure) -> list[str]:
-    """The parameter in its new shape, and the operations that give the old one."""
+    """The lines of the parameter with its new shape, and of the operations that restore the old one."""
     shape, after = parameter.shape, cure.after
     assert isinstance(shape, Shape)
     assert isinstance(after, Shape)
@@ -150,7 +150,7 @@ def _restored(parameter: Instruction, cure: Cure) -> list[str]:
 
 
 def _order(shape: Shape, after: Shape) -> list[int]:
-    """Which dimension of `after` each dimension of `shape` is."""
+    """The dimension of `after` that corresponds to each dimension of `shape`."""
     left = list(enumerate(after.dimensions))
     order = []
     for size in shape.dimensions:
@@ -160,14 +160,14 @@ def _order(shape: Shape, after: Shape) -> list[int]:
 
 
 def _padded(shape: Shape, after: Shape) -> tuple[int, ...]:
-    """The dimensions of `shape` with the padding that `after` cuts up."""
+    """The dimensions of `shape` padded as in `after`, before the split."""
     d = next(n for n, size in enumerate(shape.dimensions) if after.dimensions[n] != size)
     whole = after.dimensions[d] * after.dimensions[d + 1]
     return (*shape.dimensions[:d], whole, *shape.dimensions[d + 1 :])
 
 
 def _text(module: Module, modes: Sequence[str], changed: Mapping[Instruction, list[str]]) -> str:
-    """The module as text with other layouts for its arguments, and some instructions replaced."""
+    """The text of the module with these layouts for its arguments, and some instructions replaced."""
     header = f"HloModule {re.sub(r'[^A-Za-z0-9_.-]', '_', module.name) or 'module'}"
     for name, value in module.attributes.items():
         if name not in _FIXED:
@@ -183,12 +183,12 @@ def _text(module: Module, modes: Sequence[str], changed: Mapping[Instruction, li
 
 
 def compiled_bytes(text: str, generation: str) -> int:
-    """The compiler's total for a program, in main memory; also of one that does not fit.
+    """The compiler's total of main memory for a program, even if it does not fit.
 
     Raises
     ------
     UnsupportedError
-        jax or libtpu is not installed, or the compiler refuses the program, ends, or takes too long.
+        jax or libtpu is not installed, or the compiler rejects the program, crashes, or times out.
     """
     with tempfile.TemporaryDirectory() as folder:
         refused = "the compiler reports no memory"

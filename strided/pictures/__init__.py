@@ -1,1 +1,1 @@
-"""What a layout looks like, as text and SVG."""
+"""Pictures of layouts, as text and SVG."""

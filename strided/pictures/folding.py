@@ -1,8 +1,8 @@
-"""Which elements of an array fall into which cell of a small map of it.
+"""Which elements of an array belong to which cell of a small map of it.
 
-A map is the array folded to two dimensions, leading dimensions in rows, the last one in columns, as NumPy prints it.
-One leading dimension is cut into ranges. Those before it stay apart, those after it stay whole. Cells begin on edges of
-tiles, or tiles are whole numbers of cells.
+A map is the array folded to two dimensions, as NumPy prints it: the leading dimensions in rows, the last one in
+columns. One leading dimension is cut into ranges; each index of those before it has its own rows, and those after it
+are combined. Cells align with tiles: a tile is a whole number of cells, or a cell a whole number of tiles.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from strided.wording import range_key
 
 Counts = npt.NDArray[np.int64]
 
-#: The edges of smaller tiles would hide what lies in them.
+#: The least cells of a tile whose edges are drawn: in smaller ones the edges would hide the content.
 _LEAST_CELLS = 4
 
 
@@ -31,13 +31,13 @@ class Folding:
     Attributes
     ----------
     shape : tuple of int
-        The array's; dimensions of size 1 are put in front of fewer than two.
+        The array's shape, with leading dimensions of size 1 if it has fewer than two.
     tile : tuple of int
         Size of a tile in each dimension; 1 if there is none.
     split : int
         The leading dimension that is cut into ranges.
     height, width : int
-        Indices of that dimension, and of the last one, that share a cell.
+        How many indices of that dimension, and of the last one, share a cell.
     """
 
     shape: tuple[int, ...]
@@ -48,7 +48,7 @@ class Folding:
 
     @property
     def cells(self) -> tuple[int, ...]:
-        """The shape of an array of counts: the dimensions before the one that is cut, its ranges, the columns."""
+        """The shape of an array of counts: the dimensions before `split`, its ranges, the columns."""
         return (*self.shape[: self.split], -(-self.shape[self.split] // self.height), -(-self.shape[-1] // self.width))
 
     @property
@@ -62,7 +62,7 @@ class Folding:
         return self.cells[-1]
 
     def sizes(self) -> Counts:
-        """Elements in each cell, of shape (rows, columns)."""
+        """The number of elements in each cell, of shape (rows, columns)."""
         rows = np.diff([*range(0, self.shape[self.split], self.height), self.shape[self.split]])
         columns = np.diff([*range(0, self.shape[-1], self.width), self.shape[-1]])
         inner = math.prod(self.shape[self.split + 1 : -1])
@@ -73,7 +73,7 @@ class Folding:
         return np.zeros(self.cells, np.int64)
 
     def add(self, counts: Counts, box: Sequence[slice], marked: npt.NDArray[np.bool_]) -> None:
-        """Count the marked elements of a block, whose start and stop along each dimension `box` gives.
+        """Add the marked elements of the block at `box` to `counts`.
 
         >>> found = folding((4, 6), 2, 3)
         >>> counts = found.counts()
@@ -86,7 +86,7 @@ class Folding:
     def accumulate(
         self, ufunc: np.ufunc, into: npt.NDArray[Any], box: Sequence[slice], values: npt.NDArray[Any]
     ) -> None:
-        """Combine the elements of a block into their cells: `numpy.add`, `numpy.minimum`, `numpy.maximum`.
+        """Reduce the elements of a block into their cells, by a ufunc such as `numpy.add` or `numpy.minimum`.
 
         >>> found = folding((4, 6), 2, 3)
         >>> largest = np.zeros(found.cells)
@@ -94,7 +94,7 @@ class Folding:
         >>> largest.tolist()
         [[0.0, 1.0, 3.0], [0.0, 5.0, 7.0]]
         """
-        box = self._whole(box)
+        box = self._with_leading_ones(box)
         values = values.reshape((1,) * (len(box) - values.ndim) + values.shape)
         if not values.size:
             return
@@ -105,7 +105,7 @@ class Folding:
         into[target] = ufunc(into[target], found)
 
     def add_all(self, counts: Counts, box: Sequence[slice]) -> None:
-        """Count all elements of a block.
+        """Add all elements of the block at `box` to `counts`.
 
         >>> found = folding((4, 6), 2, 3)
         >>> counts = found.counts()
@@ -113,17 +113,17 @@ class Folding:
         >>> counts.tolist()
         [[0, 1, 2], [0, 1, 2]]
         """
-        box = self._whole(box)
+        box = self._with_leading_ones(box)
         rows, columns = _overlaps(box[self.split], self.height), _overlaps(box[-1], self.width)
         inner = math.prod(s.stop - s.start for s in box[self.split + 1 : -1])
         counts[self._cells_under(box)] += rows[:, None] * columns * inner
 
-    def _whole(self, box: Sequence[slice]) -> tuple[slice, ...]:
-        """A block with the dimensions of size 1 that were put in front of the array's."""
+    def _with_leading_ones(self, box: Sequence[slice]) -> tuple[slice, ...]:
+        """A block with the leading dimensions of size 1 that `shape` has."""
         return (*(slice(0, 1) for _ in range(len(self.shape) - len(box))), *box)
 
     def _cells_under(self, box: tuple[slice, ...]) -> tuple[slice, ...]:
-        """The cells that a block has elements in."""
+        """The cells that a block overlaps."""
         return (*box[: self.split], _cells_of(box[self.split], self.height), _cells_of(box[-1], self.width))
 
     def row_labels(self) -> list[str]:
@@ -140,11 +140,11 @@ class Folding:
         return [range_key(*each) for each in _ranges(self.shape[-1], self.width)]
 
     def tile_rows(self) -> int:
-        """Rows of a tile; 0 if there are too few to show its edges."""
+        """Rows of cells of a tile; 0 if there are too few to draw its edges."""
         return _cells_of_tile(self.shape[self.split], self.tile[self.split], self.height)
 
     def tile_columns(self) -> int:
-        """Columns of a tile; 0 if there are too few to show its edges."""
+        """Columns of cells of a tile; 0 if there are too few to draw its edges."""
         return _cells_of_tile(self.shape[-1], self.tile[-1], self.width)
 
 
@@ -156,14 +156,14 @@ def folding(
     *,
     of: Folding | None = None,
 ) -> Folding:
-    """The cells of a map of an array: at most so many rows and columns, on the edges of tiles.
+    """The cells of a map of an array: at most `max_rows` by `max_columns`, aligned with tiles.
 
     Parameters
     ----------
     tile : mapping of int to int, optional
         The size of a tile by dimension, as from `strided.layout.sizes.tile_of`.
     of : Folding, optional
-        A finer one of the same array: each of its cells then lies in one of the result's.
+        A finer folding of the same array; each of its cells then lies in one cell of the result.
 
     >>> found = folding((17, 300), 8, 40, {0: 8, 1: 128})
     >>> found.cells, found.row_labels(), found.column_labels()[:2]
@@ -187,12 +187,12 @@ def folding(
 
 
 def coarser(fine: Folding, max_rows: int, max_columns: int) -> Folding:
-    """A map of the same array with fewer cells, each of which is whole cells of the other one."""
+    """A folding of the same array with fewer cells, each of which is a union of cells of `fine`."""
     return folding(fine.shape, max_rows, max_columns, dict(enumerate(fine.tile)), of=fine)
 
 
 def refolded(counts: npt.NDArray[Any], fine: Folding, coarse: Folding, ufunc: np.ufunc = np.add) -> npt.NDArray[Any]:
-    """The counts of a coarser map, or what another ufunc makes of cells, of shape (rows, columns).
+    """Combine the cells of `fine` into those of `coarse`, by a ufunc; of shape (rows, columns).
 
     >>> fine = folding((4, 6), 4, 6)
     >>> refolded(np.ones(fine.cells, np.int64), fine, coarser(fine, 2, 3)).tolist()
@@ -200,7 +200,7 @@ def refolded(counts: npt.NDArray[Any], fine: Folding, coarse: Folding, ufunc: np
     """
     columns = range(0, fine.columns, coarse.width // fine.width)
     counts = ufunc.reduceat(counts.reshape(fine.cells), columns, axis=-1)
-    # Down to the dimension that the coarser map cuts, all rows below are one.
+    # Combine all rows below the dimension that `coarse` cuts.
     counts = counts.reshape(*fine.cells[: coarse.split], fine.cells[coarse.split], -1, len(columns))
     counts = ufunc.reduce(counts, axis=-2)
     step = coarse.height // (fine.height if fine.split == coarse.split else 1)
@@ -209,7 +209,7 @@ def refolded(counts: npt.NDArray[Any], fine: Folding, coarse: Folding, ufunc: np
 
 
 def _cell_size(size: int, tile: int, limit: int, unit: int) -> int:
-    """The fewest indices of a cell, a multiple of `unit`, that make at most `limit` cells on the edges of tiles."""
+    """The smallest cell size, a multiple of `unit`, that makes at most `limit` cells and aligns with tiles."""
     wanted = -(-size // limit)
     if wanted < tile < size:
         # Divisors of a tile, smallest first. There are few: a tile has no more cells than the map.
@@ -227,7 +227,7 @@ def _cells_of_tile(size: int, tile: int, cell: int) -> int:
 def _reduced(
     ufunc: np.ufunc, values: npt.NDArray[Any], axis: int, block: slice, size: int, dtype: np.dtype[Any]
 ) -> npt.NDArray[Any]:
-    """One value for the part of a block that lies in each cell along an axis, computed in a type."""
+    """Reduce the part of a block in each cell along an axis to one value, computed as `dtype`."""
     first = block.start // size * size
     edges = np.maximum(np.arange(first, block.stop, size) - block.start, 0)
     found: npt.NDArray[Any] = ufunc.reduceat(values, edges, axis=axis, dtype=dtype)
@@ -235,7 +235,7 @@ def _reduced(
 
 
 def _overlaps(block: slice, size: int) -> Counts:
-    """How many indices of a block lie in each of its cells."""
+    """How many indices of a block lie in each cell that it overlaps."""
     cells = _cells_of(block, size)
     edges: Counts = np.clip(np.arange(cells.start, cells.stop + 1) * size, block.start, block.stop)
     return np.diff(edges)

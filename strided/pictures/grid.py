@@ -1,7 +1,7 @@
-"""Which cells of an array a picture shows, and their offsets.
+"""The cells of an array that a picture shows, and their offsets.
 
 A picture shows the two most minor dimensions as rows and columns, as NumPy prints them; the other dimensions are at
-index 0. Of a large array, it shows the first cells, those at the edges of the first tile, and the last ones.
+index 0. Of a large array, only the first cells, those at the edges of the first tile, and the last ones are shown.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from strided.layout.sizes import has_addresses, padded_dimensions, tile_of
 
 #: A gap in `Axis.places`: the indices between its neighbours are not shown.
 GAP = -1
-#: What a picture shows in place of cells that it leaves out.
+#: The mark for cells that are left out.
 ELISION = "…"
 
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """The rows, or the columns, of a picture: a dimension of the array, or None if it has none here.
+    """The rows or columns of a picture: a dimension of the array, or None if the array has too few.
 
-    `padded` is its size with padding, `tile` the size of a tile, `piece` that of a tile inside it; the whole size if
-    there is none. `places` are the indices shown, in order, with GAP between those that are not neighbours.
+    `padded` is its size with padding, `tile` the size of a tile, `piece` that of a tile inside it (the enclosing size
+    if there is none). `places` are the indices shown, in order, with GAP between those that are not neighbours.
     """
 
     dimension: int | None
@@ -38,13 +38,13 @@ class Axis:
     places: tuple[int, ...]
 
     def labels(self, padding: str = "") -> list[str]:
-        """What stands beside each place: its index, or a mark for padding or a gap."""
+        """The label of each place: its index, or a mark for padding or a gap."""
         if self.dimension is None:
             return [""] * len(self.places)
         return [ELISION if place == GAP else str(place) if place < self.size else padding for place in self.places]
 
     def is_edge(self, k: int) -> bool:
-        """Whether an edge of a tile runs before the k-th place."""
+        """Whether a tile begins at the k-th place, next to the previous one."""
         if k == 0 or GAP in self.places[k - 1 : k + 1]:
             return False
         return self.places[k - 1] // self.tile != self.places[k] // self.tile
@@ -54,7 +54,7 @@ class Axis:
 class Grid:
     """The cells of a picture: the offset of the element in each, -1 for padding and gaps.
 
-    `fixed` are the other dimensions, all at index 0.
+    `fixed` are the dimensions that are not shown, all at index 0.
     """
 
     rows: Axis
@@ -64,7 +64,7 @@ class Grid:
 
 
 def has_cells(shape: object) -> TypeGuard[Shape]:
-    """Whether there is something to draw: an array with dimensions and elements, which have addresses.
+    """Whether there is something to draw: an array with dimensions, elements and addresses.
 
     >>> from strided import parse
     >>> [has_cells(parse(text)) for text in ("f32[3,5]", "f32[]", "f32[0,5]", "f32[?,5]", "(f32[3], f32[5])")]
@@ -74,7 +74,7 @@ def has_cells(shape: object) -> TypeGuard[Shape]:
 
 
 def grid(shape: Shape, max_rows: int, max_columns: int) -> Grid:
-    """The cells to show of an array. Gaps count as rows and columns."""
+    """The cells to show of an array; gaps count as rows and columns."""
     minor_to_major = shape.layout.minor_to_major if shape.layout is not None else ()
     shown = sorted(minor_to_major[:2])
     row_dimension, column_dimension = (None, *shown)[-2:] if shown else (None, None)
@@ -104,10 +104,10 @@ def _places(size: int, padded: int, tiles: tuple[int, int], limit: int) -> tuple
     """At most `limit` indices to show, gaps included."""
     if padded <= limit:
         return tuple(range(padded))
-    # Most telling first: the first elements, the last one, the edges of the first tiles, the padding, then the rest.
+    # By importance: the first elements, the last one, the edges of the first tiles, the padding, then the rest.
     edges = [place for t in tiles if t > 1 for place in (t, t - 1)]
     wanted = [0, 1, size - 1, *edges, size, 2, 3, *(t + 1 for t in tiles), *range(4, limit)]
-    if limit < 4:  # without the last one, the first three would look like all
+    if limit < 4:  # without the last one, the first three would look like the whole
         wanted.insert(1, size - 1)
     chosen: list[int] = []
     for place in wanted:

@@ -1,7 +1,7 @@
-"""Values as HTML for notebooks: a title, a table of properties, and sections that fold.
+"""Values as HTML for notebooks: a title, a table of properties, and collapsible sections.
 
-Colours are the notebook's own, light or dark: nothing here but pictures has a colour. Without its style, as in a
-notebook that is not trusted, a value is still a readable table.
+Only pictures set colours, so that the notebook's light or dark theme applies. Without its style, as in an untrusted
+notebook, a value is still a readable table.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ _STYLE = (
     ".strided-value .strided-scroll{overflow-x:auto;max-height:32em}"
 )
 
-#: With a value, so that a page of XML may hold it.
+#: The attribute has a value, so that it is valid XML, too.
 _OPEN = " open='open'"
 
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A part of a value that folds.
+    """A collapsible part of a value.
 
     Attributes
     ----------
@@ -53,7 +53,7 @@ class Section:
 
 
 def card(title: str, about: str, rows: Iterable[tuple[str, object]] = (), sections: Iterable[Section] = ()) -> str:
-    """A value as HTML: its class, what it is, its properties and its sections.
+    """A value as HTML: its class (`title`), its text (`about`), its properties and its sections.
 
     >>> "<th>padding</th><td>37.5%</td>" in card("Shape", "f32[3,5]", [("padding", "37.5%")])
     True
@@ -71,7 +71,7 @@ def card(title: str, about: str, rows: Iterable[tuple[str, object]] = (), sectio
 
 
 def table(heads: Sequence[str], rows: Iterable[Sequence[object]], more: int = 0) -> str:
-    """A table as HTML; numbers stand to the right. `more` rows are only counted.
+    """A table as HTML, with numbers aligned to the right; `more` is the number of rows left out.
 
     >>> "<td class='strided-number'>1,200</td>" in table(("name", "bytes"), [("p", 1200)])
     True
@@ -83,7 +83,7 @@ def table(heads: Sequence[str], rows: Iterable[Sequence[object]], more: int = 0)
 
 
 def escaped(value: object) -> str:
-    r"""A value as text of a page, whatever stands in it.
+    r"""A value as text that is safe in HTML.
 
     >>> escaped("a<b"), escaped("a\x00")
     ('a&lt;b', 'a\\x00')
@@ -97,12 +97,12 @@ def preformatted(text: str) -> str:
 
 
 def picture(svg: str) -> str:
-    """A picture as HTML, in a frame that scrolls. Its style as a file is left out: a page's policy may refuse it."""
+    """An SVG picture in a scrolling frame, without its style for separate files, which a page's policy may refuse."""
     return f"<div class='strided-scroll'>{svg.replace(ALONE, '')}</div>"
 
 
 def layout_section(shape: object, title: str = "layout") -> list[Section]:
-    """The picture of a layout, folded; nothing for what has none."""
+    """The picture of a layout as a collapsed section; none if there is nothing to draw."""
     return [Section(title, picture(svg(shape, max_rows=9, max_columns=12, memory=16)))] if has_cells(shape) else []
 
 

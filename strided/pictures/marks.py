@@ -1,6 +1,6 @@
-"""Maps of marks over an array, as text and SVG: which part of each cell is marked, and which cells are flagged.
+"""Maps of an array, as text and SVG: what share of each cell's elements is marked, and which cells are flagged.
 
-`folding` says which elements a cell holds. Whoever draws the map counts the marked ones.
+`folding` assigns elements to cells. The caller counts the marked ones.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from strided.pictures.folding import Counts, Folding, coarser, refolded
 from strided.pictures.svg_elements import COLOURS, box, document, line, text
 from strided.wording import wrapped
 
-#: Rows and columns of a map that can be drawn at any width: terminals show a coarser one.
+#: Rows and columns of the finest map; terminals show a coarser one.
 MOST_ROWS, MOST_COLUMNS = 48, 128
 
-#: What stands for a cell of which nothing is marked, up to a third, up to two thirds, not all, and all.
+#: The marks of cells of which none, up to a third, up to two thirds, most, and all is marked.
 _SHADES = "·░▒▓█"
 _SHADE_TEXT = ("none", "up to 1/3", "up to 2/3", "most", "all")
 _FLAG = "!"
@@ -39,13 +39,13 @@ class MarkMap:
     folding : Folding
         The cells, fine enough for the largest picture: at most `MOST_ROWS` by `MOST_COLUMNS`.
     counts : ndarray of int64
-        Marked elements of each cell.
+        The number of marked elements in each cell.
     marked : str
-        What is marked, as the legend says it: "differs".
+        What a mark means, for the legend, such as "differs".
     flags : ndarray of int64, optional
-        Elements of each cell that call for attention. One of them flags its cell.
+        The number of elements in each cell that call for attention; any flags the cell.
     flagged : str
-        What is flagged, as the legend says it.
+        What a flag means, for the legend.
     """
 
     folding: Folding
@@ -55,7 +55,7 @@ class MarkMap:
     flagged: str = ""
 
     def text(self, width: int = 80, max_rows: int = 24) -> str:
-        """The map as text: at most `width` columns, as far as labels leave room for a cell.
+        """The map as text of at most `width` columns, unless labels leave no room for even one cell.
 
         >>> from strided.pictures.folding import folding
         >>> cells = folding((17, 300), MOST_ROWS, MOST_COLUMNS, {0: 8, 1: 128})
@@ -92,7 +92,7 @@ class MarkMap:
         return "\n".join([*(each.rstrip() for each in lines), *wrapped(legend, width, "")])
 
     def svg(self, title: str = "") -> str:
-        """The map as SVG text; `title` is what screen readers say, and a tooltip.
+        """The map as SVG text; `title` is for screen readers and a tooltip.
 
         >>> from strided.pictures.folding import folding
         >>> cells = folding((2, 3), 4, 4)
@@ -113,7 +113,7 @@ class MarkMap:
         return document(drawn, width + _MARGIN, y + _LINE, title)
 
     def _fitting(self, width: int, max_rows: int) -> tuple[Folding, int]:
-        """The finest cells that fit a terminal with their labels and edges, and the width of the labels."""
+        """The finest folding that fits `width` with labels and edges, and the width of the labels."""
         columns = MOST_COLUMNS
         while True:
             cells = coarser(self.folding, max_rows, columns)
@@ -134,7 +134,7 @@ class MarkMap:
 
 
 class _Frame(NamedTuple):
-    """Where the cells of a map stand in a picture: where the first one begins, and how wide and high each is."""
+    """The geometry of a map in a picture: the corner of the first cell, and the width and height of each."""
 
     cells: Folding
     left: int
@@ -157,11 +157,11 @@ class _Frame(NamedTuple):
         return self.top + self.high * self.cells.rows
 
     def filled(self, looks: npt.NDArray[np.int64]) -> Iterator[str]:
-        """The background, and the cells in their looks."""
+        """The background and the filled cells; `looks` are indices into `_LOOKS`."""
         yield box(self.left, self.top, self.right - self.left, self.bottom - self.top, "currentColor", 0.06)
         for r, row in enumerate(looks):
             y = self.top + r * self.high
-            for look, start, stop in _stretches(row):
+            for look, start, stop in _runs(row):
                 width = (stop - start) * self.wide
                 yield box(self.left + start * self.wide, y, width, self.high, *_LOOKS[look], 0)
 
@@ -176,7 +176,7 @@ class _Frame(NamedTuple):
             yield line(self.left, y, self.right, y, 0.7)
 
     def labels(self) -> Iterator[str]:
-        """The indices of rows and columns, as many as there is room for."""
+        """The labels of rows and columns, as many as there is room for."""
         every = -(-14 // self.high)
         for r, label in enumerate(self.cells.row_labels()[::every]):
             yield text(self.left - 8, self.top + (r * every + 0.5) * self.high + 4, label, 0.7, "end")
@@ -185,19 +185,19 @@ class _Frame(NamedTuple):
 
 
 def _row_edges(cells: Folding) -> set[int]:
-    """The rows above which an edge of a tile is drawn."""
+    """The rows above which the edge of a tile is drawn."""
     down, ranges = cells.tile_rows(), cells.cells[-2]
     return {r for r in range(1, cells.rows) if r % ranges % down == 0} if down else set()
 
 
 def _with_edges(row: list[str], cells: Folding, edge: str) -> str:
-    """The cells of a row, with the edges of tiles."""
+    """The cells of a row, joined, with `edge` at the edges of tiles."""
     step = cells.tile_columns() or len(row)
     return edge.join("".join(row[c : c + step]) for c in range(0, len(row), step))
 
 
 def _ticks(cells: Folding) -> str:
-    """The first index of some columns, above these."""
+    """The line above the cells: the first index of some columns."""
     found, across = "", cells.tile_columns()
     for c, label in _spaced(cells, lambda label: len(label) + 1):
         found = found.ljust(c + (c // across if across else 0)) + label
@@ -205,7 +205,7 @@ def _ticks(cells: Folding) -> str:
 
 
 def _spaced(cells: Folding, room: Callable[[str], int]) -> Iterator[tuple[int, str]]:
-    """Columns with their first index, as far apart as labels need: where tiles begin, or at round indices."""
+    """Columns to label, with their first index, far enough apart: where tiles begin, or at round indices."""
     needed = room(str((cells.columns - 1) * cells.width))
     if across := cells.tile_columns():
         step = -(-needed // across) * across
@@ -217,14 +217,14 @@ def _spaced(cells: Folding, room: Callable[[str], int]) -> Iterator[tuple[int, s
             yield c, label
 
 
-def _stretches(row: npt.NDArray[np.int64]) -> Iterator[tuple[int, int, int]]:
+def _runs(row: npt.NDArray[np.int64]) -> Iterator[tuple[int, int, int]]:
     """Runs of equal looks other than 0: the look, start and stop."""
     edges = [0, *(np.flatnonzero(np.diff(row)) + 1).tolist(), len(row)]
     return ((int(row[a]), a, b) for a, b in itertools.pairwise(edges) if row[a])
 
 
 def _cell_text(cells: Folding) -> str:
-    """How many elements share a cell: indices of each dimension."""
+    """The size of a cell in elements, in words."""
     rows = [1] * cells.split + [cells.height, *cells.shape[cells.split + 1 : -1]]
     sizes = " x ".join(map(str, [*([] if cells.shape[:-1] == (1,) else rows), cells.width]))
     return f"{sizes} element{'' if sizes == '1' else 's'}"

@@ -1,4 +1,4 @@
-"""A layout as a picture: text for terminals, SVG for pages.
+"""A picture of a layout as text.
 
 Each cell shows the offset of its element in the buffer: follow the numbers to see how memory runs through the array.
 Lines are the edges of tiles.
@@ -24,19 +24,19 @@ def picture(shape: Shape | str, *, width: SupportsIndex = 80, max_rows: Supports
     ----------
     shape : str or Shape
     width : int, optional
-        The most columns of text, if three cells fit into them.
+        The most columns of text, unless three cells need more.
     max_rows : int, optional
         The most rows of cells, gaps included.
 
     Returns
     -------
     str
-        Empty without elements, and for a dimension of unknown size.
+        Empty if there are no elements, or a dimension has unknown size.
 
     Raises
     ------
     NotationError, LayoutError, UnsupportedError
-        The shape is no array, or is split.
+        The shape is not an array's, or its layout is split.
 
     >>> print(picture("f32[3,5]{1,0:T(2,2)}"))
         0  1 |  2  3 |  4  ·
@@ -61,7 +61,7 @@ def captioned_picture(shape: AnyShape | str, *, width: SupportsIndex = 80, max_r
     """A picture with a caption; empty for a tuple, a scalar, or a shape without elements or addresses.
 
     Parameters as for `picture`; `max_rows` does not count the caption. NotationError for text that is no shape,
-    LayoutError for a layout alone.
+    LayoutError for a layout without a shape.
 
     >>> print(captioned_picture("s8[2,3,2]{0,2,1}", width=70))
     offsets of the elements; rows are dimension 0, columns 2; at 0 in 1

@@ -1,8 +1,8 @@
-"""The marks of pictures in ASCII, for outputs whose encoding lacks them."""
+"""ASCII substitutes for the marks of pictures, for outputs whose encoding lacks them."""
 
 from __future__ import annotations
 
-#: For each mark one of its own that is no line, number or flag beside it. Keys change with the pictures.
+#: Each mark has its own substitute, which must not look like a line, number or flag in the same picture.
 _PLAIN = {
     **dict(zip("·░▒▓█", ".:*%#", strict=True)),
     **dict(zip("▁▂▃▄▅▆▇", "_,-=+oO", strict=True)),
@@ -11,7 +11,7 @@ _PLAIN = {
 
 
 def in_plain_marks(error: UnicodeError) -> tuple[str, int]:
-    """What stands for characters that an encoding lacks, for `codecs.register_error`: ASCII for marks, else ``?``.
+    """An error handler for `codecs.register_error`: ASCII substitutes for marks, ``?`` for other characters.
 
     >>> import codecs
     >>> codecs.register_error("plain marks", in_plain_marks)

@@ -1,8 +1,8 @@
-"""A layout as an SVG picture, written as plain strings.
+"""A picture of a layout as SVG.
 
-The upper part is the array as NumPy prints it. Each cell shows the offset of its element. Cells of one tile share a
-colour, thick lines are tiles, thin lines the tiles inside them, hatched cells are padding. The lower part is the start
-of the buffer in memory order. Each slot shows the index of its element.
+The upper part is the array as NumPy prints it: each cell shows the offset of its element. Cells of one tile share a
+colour; thick lines are edges of tiles, thin lines of the tiles inside them; hatched cells are padding. The lower part
+is the start of the buffer in memory order: each slot shows the index of its element.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from strided.runtime.argument_checks import whole
 _CELL_HEIGHT = 24
 _MARGIN = 8
 _STRIP_COLUMNS = 16
-#: Slots of many indices stand in fewer columns, so that the memory is not much wider than this.
+#: Wide slots are drawn in fewer columns, so that the memory is not much wider than this.
 _STRIP_WIDTH = 1200
 _CAPTION = "memory, and the index that lies in each slot"
 
@@ -32,14 +32,16 @@ def svg(
     ----------
     shape : str or Shape
     max_rows, max_columns : int
-        The most rows and columns to draw, gaps included. Of a larger array, the most telling ones are drawn.
+        The most rows and columns to draw, gaps included. Of a larger array, the most important ones are drawn.
     memory : int
-        Slots to draw of the start of the buffer; 0 draws none. ValueError for fewer.
+        How many slots to draw from the start of the buffer; may be 0.
 
     Raises
     ------
     NotationError, LayoutError, UnsupportedError
-        The shape is no array, or has no addresses.
+        The shape is not an array's, or has no addresses.
+    ValueError
+        `memory` is negative.
 
     >>> svg("f32[3,5]{1,0:T(2,2)}").startswith("<svg xmlns=")
     True
@@ -60,13 +62,13 @@ def svg(
 
 
 def _left_of(cells: Grid, shown: int) -> int:
-    """Where cells begin behind the labels of rows: the array and its memory stand below each other."""
+    """The x at which cells begin, after the row labels; the same for the array and its memory."""
     longest = max(map(len, [*cells.rows.labels(), *([str(shown)] * bool(shown))]), default=0)
     return _MARGIN + (8 * longest + 8 if longest else 0)
 
 
 def _array(cells: Grid, left: int) -> tuple[list[str], int, int]:
-    """The cells of the array as SVG, and their width and height."""
+    """The cells of the array as SVG, and the width and height that they take."""
     wide = max(32, 14 + 8 * len(str(int(cells.offsets.max(initial=0)))))
     top = _MARGIN + _CELL_HEIGHT
     rows, columns = cells.rows.places, cells.columns.places
@@ -91,7 +93,7 @@ def _array(cells: Grid, left: int) -> tuple[list[str], int, int]:
 
 
 def _memory(shape: Shape, cells: Grid, shown: int, left: int, top: int) -> tuple[list[str], int, int]:
-    """The first slots of the buffer as SVG, their width, and where they end below."""
+    """The first slots of the buffer as SVG, their width, and the y at which they end."""
     found = [shape.index_at(k) for k in range(shown)]
     labels = ["" if index is None else ",".join(map(str, index)) or "()" for index in found]
     wide = max(32, 10 + 8 * max(map(len, labels)))
@@ -119,12 +121,12 @@ def _memory(shape: Shape, cells: Grid, shown: int, left: int, top: int) -> tuple
 
 
 def _colour(cells: Grid, row: int, column: int) -> str:
-    """One colour for each tile; neighbours differ."""
+    """The colour of a cell's tile; neighbouring tiles differ."""
     return COLOURS[(3 * (row // cells.rows.tile) + column // cells.columns.tile) % len(COLOURS)]
 
 
 def _edges(axis: Axis) -> list[tuple[int, float]]:
-    """The lines between cells, each as a place and a thickness."""
+    """The lines between cells, each as a position and a thickness."""
     edges = [(0, 2.0)]
     for k in range(1, len(axis.places)):
         before, after = axis.places[k - 1 : k + 1]

@@ -1,7 +1,7 @@
-"""The parts of SVG pictures, as plain strings: boxes, lines, text, and the document around them.
+"""Elements of SVG pictures as strings: boxes, lines, text, and the document around them.
 
-Lines and text take the colour of the page's text, so that a picture reads on light and on dark pages. A picture that is
-a file of its own has no page: it brings its background.
+Lines and text take the colour of the page's text, so that a picture is legible on light and dark pages. A picture in a
+file of its own sets its own background.
 """
 
 from __future__ import annotations
@@ -12,20 +12,20 @@ from html import escape
 
 from strided.escape import visible
 
-#: Okabe and Ito's colours, which colour-blind people tell apart; drawn light, so that text reads on them.
+#: Okabe and Ito's colours, which colour-blind people can distinguish; drawn light, so that text on them is legible.
 COLOURS = ("#56b4e9", "#e69f00", "#009e73", "#f0e442", "#cc79a7", "#d55e00")
-#: The fill of padding: lines, since a pattern has an identifier, and those of other pictures in a page are the same.
+#: The fill of padding. It is drawn as lines: an SVG pattern needs an identifier, which could clash within a page.
 HATCH = "hatch"
 
 _FONT = "font-family='ui-monospace, SFMono-Regular, Menlo, Consolas, monospace' font-size='12'"
-#: `svg:root` is a file of its own; nothing of this holds inside a page.
+#: Style for a file of its own; inside a page, `svg:root` matches nothing.
 ALONE = "<style>svg:root{color-scheme:light dark;color:CanvasText;background:Canvas}</style>"
-#: Units between the lines of a hatch, along an edge.
+#: Distance between hatch lines along an edge.
 _HATCH_STEP = 8
 
 
 def document(drawn: Iterable[str], width: float, height: float, title: str) -> str:
-    """The SVG text of a picture. XML has no controls, not even as entities: those of a title are made visible."""
+    """The SVG text of a picture. Control characters of the title are escaped, because XML allows none."""
     return (
         f"<svg xmlns='http://www.w3.org/2000/svg' role='img' viewBox='0 0 {width:g} {height:g}' width='{width:g}' "
         f"height='{height:g}' {_FONT} fill='currentColor' stroke='none'><title>{escape(visible(title))}</title>"
@@ -42,7 +42,7 @@ def box(x: float, y: float, width: float, height: float, fill: str, opacity: flo
 
 
 def _hatch(x: float, y: float, width: float, height: float) -> str:
-    """Diagonal lines in a rectangle, which go on in the next one."""
+    """Diagonal lines in a rectangle, which continue in a neighbouring one."""
     moves = []
     for c in range(_HATCH_STEP * int((x + y) // _HATCH_STEP + 1), math.ceil(x + y + width + height), _HATCH_STEP):
         left, right = max(x, c - y - height), min(x + width, c - y)
@@ -51,7 +51,7 @@ def _hatch(x: float, y: float, width: float, height: float) -> str:
 
 
 def line(x1: float, y1: float, x2: float, y2: float, width: float) -> str:
-    """A straight line."""
+    """A line; `width` is its thickness."""
     return (
         f"<line x1='{x1:g}' y1='{y1:g}' x2='{x2:g}' y2='{y2:g}' stroke='currentColor' stroke-width='{width:g}' "
         f"stroke-linecap='square'/>"
@@ -59,6 +59,6 @@ def line(x1: float, y1: float, x2: float, y2: float, width: float) -> str:
 
 
 def text(x: float, y: float, words: str, opacity: float = 1, anchor: str = "middle") -> str:
-    """Words, beside a point as `anchor` says: "start", "middle" or "end"."""
+    """Text at a point; `anchor` is SVG's text-anchor: "start", "middle" or "end"."""
     faint = "" if opacity == 1 else f" fill-opacity='{opacity:g}'"
     return f"<text x='{x:g}' y='{y:g}' text-anchor='{anchor}'{faint}>{escape(words)}</text>"

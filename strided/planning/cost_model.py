@@ -84,12 +84,12 @@ def _bit_cost(step: VectorStep, in_memory: tuple[bool, bool] | None) -> float:
     run, long = _RUN_COST, _LONG_RUN_BITS
     # Bytes and halves of words that are written to memory.
     is_narrow = bool(in_memory and in_memory[1]) and step.bits < WORD_BITS
-    if step.kernel == "pack_words":
+    if step.packs_words:
         extent = step.axes[step.lane].extent
         return cost + (_PART_OF_WORD_COST / (8 * extent) if extent * step.bits % WORD_BITS else 0.0)
     if step.kernel in ("pack", "unpack"):
         run, long = _PACKED_RUN_COST if step.kernel == "pack" else _UNPACKED_RUN_COST, 8 * _LONG_RUN_BITS
-    elif step.kernel == "short_rows":
+    elif step.has_short_rows:
         run = _short_row_cost(step, in_memory)
     elif step.is_exchange:
         cost *= _EXCHANGED_IN_PART if step.members[1] < step.shared else 1
@@ -174,4 +174,4 @@ def leaves_gaps(found: Matched) -> bool:
     if first.interleaved:
         # Of packed elements, nothing that costs less was faster.
         return first.bits >= 8 and cost > _SHORT_WORD_RUNS[first.interleaved - 1] * full
-    return (first.kind.squares or first.kernel in ("pack_words", "short_rows")) and cost > 1.5 * full
+    return (first.kind.squares or first.packs_words or first.has_short_rows) and cost > 1.5 * full

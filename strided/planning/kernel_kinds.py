@@ -10,10 +10,11 @@ from enum import Enum, auto
 class Form(Enum):
     """The tables that a kernel follows, besides that of the outer axes."""
 
-    #: None, not even that one: one run of bytes. Runs of rows that are evenly spaced.
+    #: None, not even that one: one run of bytes. Runs of short rows that are evenly spaced.
     RUN, RUNS = auto(), auto()
-    #: Rows and pieces of the lanes; the same with blocks of both; and with rows that are those of a square of words.
-    ROWS, BLOCKS, EXCHANGE = auto(), auto(), auto()
+    #: Rows and pieces of the lanes; the same with blocks of both; with rows that are words of the target; and with rows
+    #: that are those of a square of words.
+    ROWS, BLOCKS, WORDS, EXCHANGE = auto(), auto(), auto(), auto()
     #: Rows and runs of each side: the target is contiguous along the rows instead of the lanes.
     TRANSPOSITION = auto()
     #: Pieces of two axes.
@@ -86,7 +87,7 @@ KINDS = {
     "transpose_cut32": replace(_SQUARES, reason=_CUT, bits=32, cost=_SQUARE_COSTS[32]),
     "unpack": Kind(_PACKED, Form.ROWS, 1.05, packed=1),
     "pack": Kind(_PACKED, Form.ROWS, packed=2, free_rows=True),
-    "pack_words": Kind(f"{_PACKED}, in runs that fill words of the target", Form.ROWS, packed=2),
+    "pack_words": Kind(f"{_PACKED}, in runs that fill words of the target", Form.WORDS, packed=2),
     "fill": Kind("one value, wherever it goes", Form.ROWS),
     **{f"nest{bits}": _NEST for bits in (8, 16, 32, 64)},
     "nest_bits": Kind("any regular layout of elements below eight bits", Form.NEST),

@@ -52,7 +52,7 @@ def _breaks_rows(found: Matched, box: Box, bits: int) -> bool:
     """
     first = found.steps[0]
     left = box.elements - first.elements * first.bits // bits
-    if not (first.is_transposition or first.kernel == "short_rows") or LITTLE_LEFT * left < box.elements:
+    if not (first.is_transposition or first.has_short_rows) or LITTLE_LEFT * left < box.elements:
         return False
     return any(is_short_row(axis, bits) for axis in box.axes if axis.target.unit_stride == bits)
 

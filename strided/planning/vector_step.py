@@ -111,6 +111,16 @@ class VectorStep:
         return self.kind.form is Form.TRANSPOSITION
 
     @property
+    def has_short_rows(self) -> bool:
+        """Whether its rows are short runs, evenly spaced: moved whole, and in no table."""
+        return self.kind.form is Form.RUNS
+
+    @property
+    def packs_words(self) -> bool:
+        """Whether each row becomes words of packed elements, which are read and written as a whole."""
+        return self.kind.form is Form.WORDS
+
+    @property
     def is_exchange(self) -> bool:
         """Whether rows that share words become others that do, along the same lanes: those of a square are the rows."""
         return self.kind.form is Form.EXCHANGE
@@ -150,7 +160,7 @@ class VectorStep:
     def run_bits(self) -> int:
         """Bits of a run that is written alone; 0 if transposed runs go on where the ones before them end."""
         lane, row = self.axes[self.lane], self.axes[self.row]
-        if self.kernel == "short_rows":
+        if self.has_short_rows:
             return self.bits * (1 if self.lane < 0 else lane.extent)
         if not self.is_transposition:
             # Rows of words are written together, but not read.
@@ -203,7 +213,7 @@ class VectorStep:
         box, bits = Box(self.source_base, self.target_base, self.axes), self.widths[side - 1]
         if self.members != (0, 0):
             return self._span_of_words(box, side)
-        if self.kernel == "pack_words" and side == 2:
+        if self.packs_words and side == 2:
             # Words are read as a whole.
             lane = self.axes[self.lane]
             words = AxisMap(lane.target.base, (lane.target.radix_maps[0].with_unit_stride(0),))
@@ -250,7 +260,7 @@ class VectorStep:
     @property
     def has_row_table(self) -> bool:
         """Whether a table has each of its rows, and groups of them may be matrices of their own."""
-        return self.kind.form in (Form.ROWS, Form.BLOCKS)
+        return self.kind.form in (Form.ROWS, Form.BLOCKS, Form.WORDS)
 
     def tasks(self) -> Iterator[TaskRanges]:
         """Tasks for threads to share, a range of each axis."""

@@ -42,14 +42,14 @@ def arguments_of(step: VectorStep, tables: Tables, parts: TaskRanges, shift: tup
     """
     bases = step.source_base + shift[0], step.target_base + shift[1]
     lane = parts[step.lane]
-    if step.kernel == "copy":
+    if step.kind.form is Form.RUN:
         axis, count = step.axes[step.lane], (lane.stop - lane.start) * step.bits // 8
         source, target = lane.source + axis.source.at(lane.start), lane.target + axis.target.at(lane.start)
         return bases[0] + source, bases[1] + target, count
     # Groups of rows are matrices of their own, so that one table of few rows serves for all.
     groups = (step.row, partial(_groups, step)) if step.has_row_table and step.row >= 0 else None
     outer = tables.outer(bases, step.outer, parts, groups)
-    if step.kernel == "short_rows":
+    if step.has_short_rows:
         row, size = step.axes[step.row], step.run_bits // 8
         runs = tables.get("runs", step.row, parts[step.row], pieces_of)
         return outer, runs, row.source.unit_stride, row.target.unit_stride, size
@@ -95,7 +95,7 @@ def rows_alike(step: VectorStep) -> int:
 
 def least_words(step: VectorStep) -> int:
     """Rows of a line of the target, if each is a word in it."""
-    return LINE_BYTES * 8 // WORD_BITS if step.kernel == "pack_words" else 1
+    return LINE_BYTES * 8 // WORD_BITS if step.packs_words else 1
 
 
 def _groups(step: VectorStep, axis: Axis, start: int, stop: int) -> Table:

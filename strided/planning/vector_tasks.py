@@ -55,7 +55,7 @@ def tasks_of(step: VectorStep) -> Iterator[TaskRanges]:
 def _inner_range(step: VectorStep, k: int, budget: int) -> tuple[int, int]:
     """The lanes, or the rows, of one task of at most `budget` of them, and of what a period ranges of them are cut."""
     axis = step.axes[k]
-    is_whole = step.kernel == "short_rows" if k == step.lane else step.is_exchange or step.lacking > 0
+    is_whole = step.has_short_rows if k == step.lane else step.is_exchange or step.lacking > 0
     if is_whole:
         return axis.extent, 1  # not even cut where tiles end
     least, most = _range_of(step, k, budget)
@@ -63,7 +63,7 @@ def _inner_range(step: VectorStep, k: int, budget: int) -> tuple[int, int]:
     if 0 < 2 * group <= most:
         length = length_of(axis, most, group, in_groups=True)
     else:
-        in_pieces = not step.is_transposition and (k == step.lane or step.kernel == "short_rows")
+        in_pieces = not step.is_transposition and (k == step.lane or step.has_short_rows)
         length = length_of(axis, most, least, in_pieces=in_pieces)
     return length, least if length % axis.period else axis.period
 
@@ -72,15 +72,15 @@ def _range_of(step: VectorStep, k: int, budget: int) -> tuple[int, int]:
     """Of what the lanes, or the rows, of a task are a multiple, and how many they are at most."""
     line = max(1, LINE_BYTES * 8 // max(8, step.bits))
     if k == step.lane:
-        if step.kernel in ("pack", "pack_words"):
-            each = (WORD_BITS if step.kernel == "pack_words" else 8) // step.bits
+        if step.kind.packed == 2 and not step.interleaved:  # no two runs may share a byte, or a word
+            each = (WORD_BITS if step.packs_words else 8) // step.bits
             whole = word_multiple(step.axes[k], each)
             line = line if whole == each else whole
         rows = step.axes[step.row].extent if step.row >= 0 else 1
         if step.is_transposition:
             return line, min(budget, max(limits.current.transposed_lanes, budget // rows))
         # Words that rows share lie near each other, and so do those of a tile that follow each other.
-        beside = _WORDS_OF_TILE if step.kernel == "pack_words" else _ROWS_OF_WORDS if step.interleaved == 1 else 1
+        beside = _WORDS_OF_TILE if step.packs_words else _ROWS_OF_WORDS if step.interleaved == 1 else 1
         return line, max(1, budget // min(beside, rows))
     least, few = max(least_words(step), step.rows), limits.current.far_rows
     if step.is_transposition:

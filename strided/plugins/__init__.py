@@ -1,1 +1,1 @@
-"""What other libraries load by name, through entry points: an engine of xarray, a codec of zarr."""
+"""Plugins that other libraries load through entry points: a backend engine of xarray, a codec of zarr."""

@@ -1,6 +1,6 @@
-"""An engine of xarray: `xarray.open_dataset("dump", engine="strided")`.
+"""A backend engine for xarray: `xarray.open_dataset("dump", engine="strided")`.
 
-The entry point ``strided`` in ``xarray.backends`` leads here.
+xarray finds it by the entry point ``strided`` in ``xarray.backends``.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from strided.opening import open_array
 
 
 class StridedBackend(BackendEntrypoint):
-    """Dump folders, snapshots, zarr stores and raw buffers as datasets, read in part as they are indexed."""
+    """Dump folders, snapshots, zarr stores and raw buffers as datasets, read lazily."""
 
     description = "Buffers in XLA's layouts: dump folders, snapshots, raw device memory (strided)"
     open_dataset_parameters = ("filename_or_obj", "drop_variables", "shape", "dims", "offset", "bitorder")
@@ -45,26 +45,24 @@ class StridedBackend(BackendEntrypoint):
         offset: int = 0,
         bitorder: str = "little",
     ) -> xr.Dataset:
-        """A dataset with a variable for each array.
+        """Open a dataset with a variable for each array.
 
         Parameters
         ----------
         filename_or_obj : path
-            A dump folder, a snapshot, a ``.npy``, ``.npz``, ``.safetensors`` or ``.zarr``, or with `shape` a file of
+            A dump folder, a snapshot, a ``.npy``, ``.npz``, ``.safetensors`` or ``.zarr``, or with `shape`, a file of
             raw bytes.
         drop_variables : str or iterable of str, optional
             Arrays to leave out.
         shape : str or Shape, optional
-            For raw bytes: the shape, layout included. The variable has the name of the file without its ending.
-        dims : sequence of str, or mapping from names of variables to such, optional
-            Names of dimensions; by default the variable's with ``_0``, ``_1``, ...
+            For raw bytes: the shape and layout. The variable is named after the file, without its extension.
         offset, bitorder
             For raw bytes, as for `strided.open`.
 
         Raises
         ------
         DumpError, BufferSizeError, NotationError, UnsupportedError, OSError
-            As `strided.open_dump`, `strided.read_snapshot` and `strided.open` do.
+            As for `strided.open_dump`, `strided.read_snapshot` and `strided.open`.
         """
         dropped = {drop_variables} if isinstance(drop_variables, str) else set(drop_variables or ())
         path = Path(filename_or_obj)
@@ -81,7 +79,7 @@ class StridedBackend(BackendEntrypoint):
         return xr.Dataset(variables, attrs={"source": os.fspath(path)})
 
     def guess_can_open(self, filename_or_obj: Any) -> bool:
-        """Whether a name is a snapshot's, or that of a folder with files of XLA."""
+        """Whether a path is that of a snapshot, by its name, or of a folder with dump files."""
         if not isinstance(filename_or_obj, (str, os.PathLike)):
             return False
         path = Path(filename_or_obj)
@@ -92,7 +90,7 @@ class StridedBackend(BackendEntrypoint):
 
 
 class _Lazy(BackendArray):
-    """An array that xarray indexes lazily, and pickles as a path where it is mapped."""
+    """An array that xarray indexes lazily, and pickles by its path if it is mapped."""
 
     def __init__(self, array: LayoutArray | ZarrArray) -> None:
         self.array, self.shape, self.dtype = array, array.shape, array.dtype
@@ -104,7 +102,7 @@ class _Lazy(BackendArray):
 
 
 def _arrays(path: Path) -> Iterator[tuple[str, Callable[[], Any]]]:
-    """The arrays in a file or folder: their names, and what opens each, which may not be readable."""
+    """The names of the arrays in a file or folder, each with a function that opens it, which may fail."""
     if path.is_dir():
         folder: Mapping[str, Any] = ZarrStore(os.fspath(path)) if is_zarr(path) else open_dump(path)
         yield from ((name, partial(operator.getitem, folder, name)) for name in folder)
@@ -131,6 +129,6 @@ def _variable(name: str, array: LayoutArray | ZarrArray, dims: Any) -> xr.Variab
     given = dims.get(name) if isinstance(dims, Mapping) else dims
     names = tuple(given) if given is not None else tuple(f"{name}_{k}" for k in range(array.ndim))
     if len(names) != array.ndim:
-        raise ValueError(f"{name} has {array.ndim} dimensions, {array.xla_shape}; dims names {len(names)}: {names}")
+        raise ValueError(f"{name} has {array.ndim} dimensions, {array.xla_shape}, but dims has {len(names)}: {names}")
     encoding = {"preferred_chunks": dict(zip(names, array.chunk_shape, strict=True))}
     return xr.Variable(names, indexing.LazilyIndexedArray(_Lazy(array)), {"xla_shape": str(array.xla_shape)}, encoding)

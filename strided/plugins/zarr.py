@@ -1,7 +1,6 @@
-"""A codec of zarr's version 3: chunks stay in the layout of a device, and are read through the kernels.
+"""A codec for zarr 3 that stores chunks in a device's layout and reads them by the kernels.
 
-The entry point ``strided.xla_layout`` in ``zarr.codecs`` leads here, so zarr finds the codec wherever strided is
-installed.
+Zarr finds it by the entry point ``strided.xla_layout`` in ``zarr.codecs`` wherever strided is installed.
 """
 
 from __future__ import annotations
@@ -27,20 +26,20 @@ from strided.layout.parser import layout_of
 
 @dataclass(frozen=True)
 class XlaLayoutCodec(ArrayBytesCodec):
-    """Chunks as buffers in an XLA layout, padding included.
+    """Stores chunks as buffers in an XLA layout, padding included.
 
     Parameters
     ----------
     layout : str
-        Layout of each chunk: ``"{1,0:T(8,128)(2,1)}"``. Chunks at the edge are stored whole, as zarr does.
+        Layout of each chunk, as in ``"{1,0:T(8,128)(2,1)}"``. Chunks at the edge are stored in full, as zarr does.
     element_type : str, optional
-        XLA's type of the elements, where zarr has none for it: ``"bf16"`` in an array of uint16 holds the same bits,
-        ``"s4"`` in an array of int8 the same values.
+        XLA's element type, if zarr lacks it: ``"bf16"`` for an array of uint16 with the same bits, ``"s4"`` for an
+        array of int8 with the same values.
 
     Raises
     ------
     ValueError
-        zarr's dtype and the type differ in size, the layout has another rank, or a text is not a layout.
+        zarr's dtype and the element type differ in size, the layout has another rank, or its text is not valid.
 
     Examples
     --------
@@ -61,21 +60,21 @@ class XlaLayoutCodec(ArrayBytesCodec):
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> XlaLayoutCodec:
-        """The codec that a ``zarr.json`` describes."""
+        """Make the codec from its description in ``zarr.json``."""
         given = dict(data.get("configuration") or {})
         if data.get("name", NAME) != NAME or not {"layout"} <= set(given) <= {"layout", "element_type"}:
-            raise ValueError(f"{NAME} needs a layout, and knows element_type beside it; it got {data}")
+            raise ValueError(f"{NAME} takes layout and, optionally, element_type; it got {data}")
         return cls(**given)
 
     def to_dict(self) -> dict[str, Any]:
-        """The codec as ``zarr.json`` describes it."""
+        """The codec's description for ``zarr.json``."""
         configuration: dict[str, Any] = {"layout": self.layout}
         if self.element_type is not None:
             configuration["element_type"] = self.element_type
         return {"name": NAME, "configuration": configuration}
 
     def validate(self, *, shape: tuple[int, ...], dtype: Any, chunk_grid: Any) -> None:
-        """Raise ValueError if arrays of this kind cannot be stored so; called before anything is written."""
+        """Raise ValueError if the codec does not fit an array's rank and dtype; called before anything is written."""
         self._shape(tuple(1 for _ in shape), dtype.to_native_dtype())
 
     def compute_encoded_size(self, input_byte_length: int, chunk_spec: ArraySpec) -> int:
@@ -109,14 +108,14 @@ class XlaLayoutCodec(ArrayBytesCodec):
 
 
 def _converted(values: npt.NDArray[Any], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
-    """The same values in another type of the same size; bits where one type cannot hold the values of the other.
+    """The values in another dtype of the same size, or their bits if neither type is an integer for the other's values.
 
-    Either may have another order of bytes than the machine. Buffers have the machine's.
+    Both dtypes may have any byte order; buffers are in native order.
 
     Raises
     ------
     ValueError
-        The other type has numbers, but not all of these.
+        An integer type cannot hold all of the values.
     """
     values, wanted = values.astype(np.dtype(values.dtype.type), copy=False), np.dtype(dtype.type)
     if values.dtype != wanted:
@@ -124,7 +123,7 @@ def _converted(values: npt.NDArray[Any], dtype: np.dtype[Any]) -> npt.NDArray[An
         if np.can_cast(other, plain) and plain.kind in "iu":
             found = values.astype(wanted)
             if not np.array_equal(found.astype(values.dtype), values):
-                raise ValueError(f"{NAME}: {wanted} has not all of these values, from {values.min()} to {values.max()}")
+                raise ValueError(f"{NAME}: {wanted} cannot hold all values, from {values.min()} to {values.max()}")
             values = found
         else:
             values = np.asarray(values, order="C").view(wanted)

@@ -1,4 +1,4 @@
-"""Names for types that several packages share: kinds of ndarrays, and what is told of progress."""
+"""Type aliases that several packages share."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import numpy.typing as npt
 
 #: A flat buffer.
 Bytes: TypeAlias = npt.NDArray[np.uint8]
-#: Offsets and counts, for kernels.
+#: A table of offsets and counts, for kernels.
 Table: TypeAlias = npt.NDArray[np.int64]
-#: Offsets of elements, in elements.
+#: Element offsets.
 Offsets: TypeAlias = npt.NDArray[np.int64]
-#: Called with the number of elements that have just been read or written.
+#: A progress callback: called with the number of elements that were just read or written.
 Progress: TypeAlias = Callable[[int], object]

@@ -1,4 +1,4 @@
-"""Arguments that callers give: each is what it must be, or an error names it: TypeError, or ValueError for a word."""
+"""Checks of arguments. Errors name the argument: TypeError for a wrong type, ValueError for a wrong value."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-#: The name of a field of a record, in the format of a buffer.
+#: The name of a field, in the format string of a buffer.
 _FIELD_NAME = re.compile(r":[^:]*:")
 
 
@@ -55,7 +55,7 @@ def path_text(value: Any, name: str) -> str:
 
 
 def check_function(value: object, name: str) -> None:
-    """Raise TypeError for an argument that is no function, nor anything else that can be called.
+    """Raise TypeError unless an argument is callable.
 
     >>> check_function(3, "predicate")
     Traceback (most recent call last):
@@ -66,13 +66,13 @@ def check_function(value: object, name: str) -> None:
 
 
 def check_progress(progress: object) -> None:
-    """Raise TypeError unless what is to be told of progress is a function or None: before the work, not amid it."""
+    """Raise TypeError unless a progress callback is a function or None. Call this before the work begins."""
     if progress is not None:
         check_function(progress, "progress")
 
 
 def holds_references(view: memoryview) -> bool:
-    """Whether a buffer holds references to Python objects, in records too: their bytes mean nothing as data.
+    """Whether a buffer contains references to Python objects, also in structured elements; these are not data.
 
     >>> import numpy as np
     >>> record = np.zeros(2, [("O", "i4"), ("name", "O")])
@@ -83,7 +83,7 @@ def holds_references(view: memoryview) -> bool:
 
 
 def number(value: Any, name: str) -> float:
-    """An argument that must be a real number, Python's or NumPy's; NaN and infinities are such.
+    """An argument that must be a real number, Python's or NumPy's, possibly NaN or infinite.
 
     >>> number(1, "rtol")
     1
@@ -94,7 +94,7 @@ def number(value: Any, name: str) -> float:
     found: float = value
     try:
         bool(found >= 0)
-    except (TypeError, ValueError):  # complex; an array of several numbers
+    except (TypeError, ValueError):  # a complex number; an array of several numbers
         raise TypeError(f"{name} must be a number, not {type(value).__name__}") from None
     return found
 

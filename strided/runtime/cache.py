@@ -1,8 +1,8 @@
-"""Bounded tables of recent results, shared by all threads.
+"""Bounded caches of recent results, shared by all threads.
 
-A full table drops its oldest value. One lock stands behind all tables: it is held for a few instructions, never while a
-value is computed. A forked child gets a new one. A finalizer or a signal's handler may want a table in the middle of
-these instructions, in the thread that holds it.
+A full cache drops its oldest value. One lock protects all caches. It is held for a few instructions, never while a
+value is computed; a forked child gets a new one. It is reentrant, because a finalizer or signal handler may use a cache
+in the thread that holds it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _lock = own_lock(threading.RLock)
 
 
 class _Clearable(Protocol):
-    """A table, or a function under `functools.lru_cache`."""
+    """A `BoundedCache`, or a function decorated with `functools.lru_cache`."""
 
     def cache_clear(self) -> None:
         """Drop all values."""
@@ -32,21 +32,21 @@ _forgettable: list[_Clearable] = []
 
 
 def forgettable(table: C) -> C:
-    """Decorate a cache of the module's that `forget` clears: one that holds plans, or what follows from limits."""
+    """Mark a cache to be cleared by `forget`: one of plans, or of anything that depends on `limits`."""
     _forgettable.append(table)
     return table
 
 
 def forget() -> None:
-    """Clear all caches marked `forgettable`, so that everything is planned anew."""
+    """Clear all caches that are marked `forgettable`, so that everything is planned again."""
     for table in _forgettable:
         table.cache_clear()
 
 
 class BoundedCache(Generic[K, V]):
-    """At most `limit` values by key; the one that was added first goes first.
+    """At most `limit` values by key; the oldest is dropped first.
 
-    Two threads that miss the same key both compute it. That does no harm where the values are alike.
+    Two threads that miss the same key both compute its value, which must do no harm.
 
     >>> squares = BoundedCache[int, int](2)
     >>> [squares.keep(n, n * n) for n in (2, 3, 4)]
@@ -60,7 +60,7 @@ class BoundedCache(Generic[K, V]):
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self._values: OrderedDict[K, V] = OrderedDict()
-        #: The value of a key, or None. Small conversions would notice a function of our own.
+        #: The value of a key, or None. Not a method, whose call would take a noticeable part of a small conversion.
         self.get: Callable[[K], V | None] = self._values.get
 
     def keep(self, key: K, value: V) -> V:
@@ -81,4 +81,4 @@ class BoundedCache(Generic[K, V]):
         return len(self._values)
 
     def __reduce__(self) -> tuple[type[BoundedCache[K, V]], tuple[int]]:
-        return type(self), (self._limit,)  # a copy is empty: `get` would be the original's, and so would the values
+        return type(self), (self._limit,)  # a copy is empty: a copied `get` would belong to the original

@@ -1,11 +1,11 @@
-"""What a command needs before NumPy is imported: answers to Ctrl-C and to errors, and no more threads than it uses.
+"""What a command sets up before NumPy is imported: handlers for Ctrl-C and errors, and the number of OpenBLAS threads.
 
-`strided.cli.main` answers once it runs, but this package, and NumPy with it, is imported before, which is most of the
-time that a short command takes. So this module is the first that it imports; `done` is called behind the last one. A
-program that only uses the package is left alone.
+`strided.cli.main` handles both once it runs, but first this package and NumPy are imported, which takes most of the
+time of a short command. So the package imports this module first, and calls `done` after the last import. Programs that
+use the package as a library are not affected.
 
-OpenBLAS starts its threads as NumPy is imported, for products of matrices, which no command computes. Where the system
-starts no thread it sends its own process SIGINT: the command would end as if somebody had pressed Ctrl-C.
+OpenBLAS starts threads when NumPy is imported, for matrix products, which no command computes. If the system cannot
+start a thread, OpenBLAS sends SIGINT to its own process, and the command would end as if Ctrl-C had been pressed.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from strided.runtime.bytecode import cut_off
 def _is_command() -> bool:
     """Whether this process is ``python -m strided``, or the installed ``strided``."""
     name = sys.argv[0] if getattr(sys, "argv", None) else ""
-    if name == "-m":  # which it is as long as Python looks for the module
+    if name == "-m":  # while Python is looking for the module
         return sys.orig_argv[-len(sys.argv)] in ("strided", "-mstrided")
     return os.path.basename(name) in ("strided", "strided.exe", "strided-script.py")
 
@@ -31,7 +31,7 @@ def _interrupted(*_: object) -> None:
 
 
 def _failed(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-    """End with a line that says why the package cannot be imported; a mistake of its own shows its traceback."""
+    """Exit with a message that says why the package cannot be imported; a bug in the package shows its traceback."""
     if (message := import_problem(error)) is None:
         sys.__excepthook__(kind, error, trace)
         return
@@ -39,14 +39,14 @@ def _failed(kind: type[BaseException], error: BaseException, trace: TracebackTyp
 
 
 def _end(message: str, code: int) -> None:
-    """End as `strided.cli.main` does: nothing has begun that would have to be undone."""
+    """Exit as `strided.cli.main` does, at once: there is nothing to clean up yet."""
     if sys.stderr is not None:
         os.write(2, f"strided: {message}\n".encode(errors="backslashreplace"))
     os._exit(code)
 
 
 def import_problem(error: BaseException) -> str | None:
-    """What is said of an error of an import if the system or the installation is at fault, else None.
+    """The message for an import error that is due to the system or the installation; None for other errors.
 
     >>> import_problem(MemoryError()), import_problem(ImportError("strided needs numpy: pip install numpy"))
     ('not enough memory', 'strided needs numpy: pip install numpy')
@@ -65,7 +65,7 @@ def import_problem(error: BaseException) -> str | None:
 
 
 def done() -> None:
-    """Give Ctrl-C and errors their usual meaning again."""
+    """Restore the default handlers of Ctrl-C and errors."""
     if signal.getsignal(signal.SIGINT) is _interrupted:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     if sys.excepthook is _failed:
@@ -74,8 +74,8 @@ def done() -> None:
 
 if _is_command():
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    if sys.excepthook is sys.__excepthook__:  # else somebody answers errors already
+    if sys.excepthook is sys.__excepthook__:  # otherwise errors are handled already
         sys.excepthook = _failed
-    # It may be ignored on purpose, as in the background.
+    # SIGINT may be ignored on purpose, as in background jobs.
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, _interrupted)

@@ -1,8 +1,8 @@
-"""Values computed once, on first use.
+"""Properties computed once, on first use.
 
-`functools.cached_property` holds one lock for all instances of a class while it computes (in Python 3.11): threads wait
-for each other, and a child that is forked meanwhile waits for ever. Here two threads may both compute a value; both get
-the first one.
+In Python 3.11 `functools.cached_property` holds one lock for all instances of a class while it computes: threads wait
+for each other, and a child that is forked meanwhile deadlocks. Here two threads may both compute a value; both get the
+first result.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 class lazy(Generic[T]):
-    """A property that is kept in the instance.
+    """A property whose value is cached in the instance.
 
     >>> class Square:
     ...     @lazy
@@ -49,7 +49,7 @@ class lazy(Generic[T]):
 
 
 def state_without_lazy(instance: Any) -> dict[str, Any]:
-    """What an instance holds, for its pickle: values that are computed on first use are left out.
+    """The state of an instance for pickling, without the cached values of `lazy` properties.
 
     >>> class Square:
     ...     side = 2

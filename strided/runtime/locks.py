@@ -1,4 +1,4 @@
-"""Locks that a forked child finds free even if a thread of the parent held them, and those that forks wait for."""
+"""Locks and forks: locks that are free in a forked child, and locks that a fork waits for."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from typing import Any, TypeAlias
 #: A `threading.Lock` or `threading.RLock`.
 Lock: TypeAlias = AbstractContextManager[Any]
 
-#: Seconds that a fork waits for an import, which takes milliseconds. The fork itself may hold what the import waits
-#: for: once logging is imported in part, forks take its lock.
+#: Seconds that a fork waits for an import, which takes milliseconds. Limited, because the fork may hold a lock that the
+#: import waits for: once logging is partly imported, forks take its lock.
 _IMPORT_SECONDS = 1
 
 
 def at_fork(**hooks: Callable[[], object]) -> None:
-    """As `os.register_at_fork`, which Windows lacks."""
+    """`os.register_at_fork`, except on Windows, which lacks it."""
     if hasattr(os, "register_at_fork"):
         os.register_at_fork(**hooks)
 
 
 def own_lock(make: Callable[[], Lock] = threading.Lock) -> Callable[[], Lock]:
-    """A function that returns the lock of this process. Meant for modules: the lock is never freed.
+    """A function that returns the lock of this process; a forked child gets a new one. Only for module globals.
 
     >>> lock = own_lock()
     >>> with lock():
@@ -41,23 +41,23 @@ def own_lock(make: Callable[[], Lock] = threading.Lock) -> Callable[[], Lock]:
 
 
 class _Held(threading.local):
-    """Locks that this thread holds while it forks. Another thread may be about to fork, too, and wait for them."""
+    """The locks that this thread holds for its fork. Another thread that forks at the same time may wait for them."""
 
     def __init__(self) -> None:
         self.locks: list[Any] = []
 
 
 _held = _Held()
-#: The locks that forks wait for, and how many seconds.
+#: The locks that forks wait for, and for how many seconds at most.
 _holding: list[tuple[Callable[[], Any], float]] = []
 
 
 def hold_forks(lock: Callable[[], Lock], seconds: float) -> None:
-    """Have forks wait, no longer than so many seconds, while another thread holds an `own_lock` of an RLock.
+    """Make forks wait, for at most `seconds`, while another thread holds `lock`, an `own_lock` of an RLock.
 
-    Of several such locks, forks wait first for that which was named here last: a hook for each, since what others
-    registered before it is taken after it. One hook for all, registered first, would wait for an import with the lock
-    of logging in its hands, which that import needs.
+    Hooks run in reverse order of registration, so forks take the lock that was registered last first. Each lock needs
+    a hook of its own: a single one, registered first, would run when the fork already holds the lock of logging, and
+    wait for an import that needs this lock.
     """
     _holding.append((lock, seconds))
     at_fork(before=lambda: _take(lock(), seconds))
@@ -71,16 +71,17 @@ def _take(lock: Any, seconds: float) -> None:
     while not lock._is_owned() and (left := late - time.monotonic()) > 0:
         try:
             lock.acquire(timeout=left)
-        except BaseException as error:  # a signal's handler: Python forks all the same, and the child must be whole
+        except BaseException as error:  # from a signal handler: Python forks nevertheless, so take the lock first
             interruption = error
     if interruption is not None:
         raise interruption
 
 
 def _take_late() -> None:
-    """Take what other threads named to `hold_forks` while this fork waited: of hooks, only earlier ones are run.
+    """Take the locks that other threads passed to `hold_forks` while this fork waited; their hooks did not run.
 
-    They do so within `importing`. It is taken last, as by every fork: who holds another lock may want it.
+    They do so while they hold `importing`, so that is taken, too. Like in every fork, it is taken last, because threads
+    that hold another lock may need it.
     """
     last: Any = importing()
     try:
@@ -97,7 +98,7 @@ def _take_late() -> None:
 
 
 def _is_taken(lock: Any) -> bool:
-    """Whether this thread holds a lock, or has waited for it in vain."""
+    """Whether this thread holds a lock, or waited for it until the timeout."""
     return lock._is_owned() or lock in _held.locks
 
 
@@ -113,6 +114,6 @@ at_fork(after_in_parent=_free, after_in_child=lambda: _held.locks.clear())
 importing = own_lock(threading.RLock)
 """The lock that is held while a function imports a module that conversions need.
 
-In a child that was forked in the middle of an import, whoever wants the same module waits for ever.
+Forks wait for it: in a child that is forked during an import, importing the same module deadlocks.
 """
 at_fork(before=_take_late)

@@ -1,4 +1,4 @@
-"""What this process may use of the machine: CPUs and memory, of which a container may grant less than there are."""
+"""CPUs and memory that this process may use: those of the machine, or fewer in a container."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-#: The groups of this process, and where they are mounted.
+#: The file that lists the control groups of this process, and where groups are mounted.
 _MEMBERSHIP, _ROOT = Path("/proc/self/cgroup"), Path("/sys/fs/cgroup")
 
 
 def usable_cpus() -> int:
-    """CPUs of the affinity mask, and no more than the CPU time that a container grants; at least one."""
+    """Number of CPUs in the affinity mask, but not more than the container's CPU quota; at least one."""
     affinity = getattr(os, "sched_getaffinity", None)
     cpus = len(affinity(0)) if affinity is not None else os.cpu_count() or 1
     quota = container_cpus(_MEMBERSHIP, _ROOT)
@@ -21,7 +21,7 @@ def usable_cpus() -> int:
 
 
 def usable_memory() -> float:
-    """Bytes of memory of the machine, and no more than a container grants; infinity where the system does not say."""
+    """Bytes of memory of the machine, but not more than the container's limit; infinity if unknown."""
     limit = container_memory(_MEMBERSHIP, _ROOT)
     found = math.inf if limit is None else limit
     try:
@@ -31,20 +31,20 @@ def usable_memory() -> float:
 
 
 def container_cpus(membership: Path, root: Path) -> float | None:
-    """CPUs' worth of time that the tightest enclosing control group grants, or None without a limit.
+    """The lowest CPU quota of the enclosing control groups, in CPUs; None without a limit.
 
-    `membership` lists this process's groups (``/proc/self/cgroup``), `root` is where the groups are mounted.
+    `membership` is the file that lists this process's groups (``/proc/self/cgroup``), `root` is where they are mounted.
     """
     return _tightest(membership, root, _CPU)
 
 
 def container_memory(membership: Path, root: Path) -> float | None:
-    """Bytes that the tightest enclosing control group grants, or None without a limit; arguments as above."""
+    """The lowest memory limit of the enclosing control groups, in bytes; arguments as for `container_cpus`."""
     return _tightest(membership, root, _MEMORY)
 
 
 class _Controller(NamedTuple):
-    """What limits one thing: its name, and the limits of groups of both versions."""
+    """A cgroup controller: its name, and functions that read the limit of a group of version 2 and of version 1."""
 
     name: str
     of_unified_group: Callable[[Path], float | None]
@@ -69,7 +69,7 @@ def _tightest(membership: Path, root: Path, controller: _Controller) -> float | 
 
 
 def _limits(root: Path, group: str, limit_of: Callable[[Path], float | None]) -> Iterator[float]:
-    """The limits of a group and of all groups around it; in a container the outer ones may be invisible."""
+    """The limits of a group and of all enclosing groups; in a container these may not be visible."""
     folder = root / group.lstrip("/")
     while True:
         limit = limit_of(folder)
@@ -80,8 +80,8 @@ def _limits(root: Path, group: str, limit_of: Callable[[Path], float | None]) ->
         folder = folder.parent
 
 
-# Files are read as UTF-8, which Python has from its start. Any other codec is imported when first asked for, and Python
-# takes it for unknown from then on if a signal's handler asks for it in the middle of that import.
+# Files are read as UTF-8, which Python loads at startup. Other codecs are imported on first use; if a signal handler
+# uses a codec during that import, Python considers it unknown from then on.
 
 
 def _quota_of_unified_group(folder: Path) -> float | None:

@@ -1,10 +1,10 @@
-"""The threads that carry out conversions.
+"""The thread pool for conversions.
 
-Kernels are serial and release the GIL; a conversion is cut into pieces of a few hundred microseconds, and `run` deals
-the pieces out to the calling thread and to helpers, which all conversions share. The calling thread always works too,
-so a conversion finishes even when every helper is busy (many Python threads at once, dask workers) or when none can be
-started (interpreter shutdown). A forked child starts with no helpers. An exception, Ctrl-C included, stops the
-remaining pieces and is raised when those under way are done.
+Kernels are serial and release the GIL. A conversion is cut into pieces of a few hundred microseconds, and `run`
+distributes them to the calling thread and to helper threads, which all conversions share. The calling thread always
+works, too, so a conversion finishes even if all helpers are busy (many Python threads at once, dask workers) or none
+can be started (interpreter shutdown). A forked child starts with no helpers. An exception, Ctrl-C included, cancels
+the remaining pieces and is raised when those in progress are done.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from typing import Any, SupportsIndex
 
 from strided.runtime.locks import at_fork, importing
 
-#: Threads for work that comes back to Python for every block: more wait for the GIL, and have others wait. On 16 cores
-#: expressions and reductions took as long with 16 threads as with 8, or a third longer.
+#: The most threads for work that runs Python code for each block: more contend for the GIL. On 16 cores expressions and
+#: reductions took as long with 16 threads as with 8, or a third longer.
 _MOST_IN_PYTHON = 8
-#: More threads than this are a slip: each takes a stack, and a system has a limit of its own not far above.
+#: More threads than this are surely a mistake: each takes a stack, and the system's own limit is not far above.
 _MOST = 4096
-#: Threads that set_num_threads asked for; None means one for each CPU of this process.
+#: The number set by set_num_threads; None means one for each CPU of this process.
 _requested: int | None = None
 _available: int | None = None
-#: The queue of the helpers, how many of them there are, and the lock for starting more.
+#: The queue of the helpers, the number of helpers, and the lock for starting more.
 _jobs: SimpleQueue[_Job] = SimpleQueue()
 _started = 0
 _lock: Any = threading.RLock()
@@ -54,7 +54,7 @@ def set_num_threads(number: SupportsIndex | None) -> None:
     global _requested
     if number is not None:
         try:
-            if type(number).__name__ in ("bool", "bool_"):  # NumPy's is an index in its older versions
+            if type(number).__name__ in ("bool", "bool_"):  # older NumPy versions accept bool_ as an index
                 raise TypeError
             number = operator.index(number)
         except TypeError:
@@ -65,9 +65,9 @@ def set_num_threads(number: SupportsIndex | None) -> None:
 
 
 def get_num_threads() -> int:
-    """The number of threads a conversion uses: as set, else the CPUs that this process may use.
+    """The number of threads a conversion uses: as set, otherwise the number of CPUs that this process may use.
 
-    These are the CPUs of its affinity mask, and no more than the CPU time that its container grants.
+    These are the CPUs of its affinity mask, but not more than the CPU quota of its container.
 
     >>> get_num_threads() >= 1
     True
@@ -78,8 +78,8 @@ def get_num_threads() -> int:
     if _available is None:
         lock: Any = importing()
         if lock._is_owned():
-            return 1  # a handler or a finalizer converts something in the middle of the import, and cannot wait for it
-        # Imported when first asked for: pathlib costs more to import than the rest of this package's small modules.
+            return 1  # called by a signal handler or finalizer during the import, which cannot wait for it
+        # Imported on first use: pathlib takes longer to import than all other small modules of this package.
         with lock:
             from strided.runtime.machine import usable_cpus
 
@@ -88,15 +88,15 @@ def get_num_threads() -> int:
 
 
 def threads_in_python() -> int:
-    """How many threads share work that comes back to Python for every block."""
+    """The number of threads for work that runs Python code for each block."""
     return min(get_num_threads(), _MOST_IN_PYTHON)
 
 
 def _ask(job: _Job, number: int) -> None:
-    """Have up to `number` helpers work on a job, started if need be; fewer if the system starts no more."""
+    """Queue a job for up to `number` helpers, and start them if necessary; fewer if the system cannot start more."""
     global _started
-    # Who holds the lock starts helpers already: another thread, or this very one, in which a finalizer or a signal's
-    # handler converts something meanwhile. That goes without those that are still to come.
+    # Whoever holds the lock is starting helpers: another thread, or this one, if a finalizer or signal handler runs a
+    # conversion meanwhile. Then use the helpers that exist.
     lock = _lock
     if _started < number and not lock._is_owned():
         try:
@@ -107,7 +107,7 @@ def _ask(job: _Job, number: int) -> None:
         except RuntimeError:
             pass  # interpreter shutdown, or the system's limit
         finally:
-            if lock._is_owned():  # asked anew: a handler may raise as `acquire` returns
+            if lock._is_owned():  # not a variable: a signal handler may raise just when `acquire` returns
                 lock.release()
     for _ in range(min(number, _started)):
         _jobs.put(job)
@@ -118,11 +118,11 @@ def _help(jobs: SimpleQueue[_Job]) -> None:
     while True:
         job = jobs.get()
         job.help()
-        del job  # it holds buffers, and the next one may be long in coming
+        del job  # it holds buffers, and the next job may come much later
 
 
 def _forget_helpers() -> None:
-    """In a forked child: the parent's helpers do not exist here, and its lock may have been held."""
+    """In a forked child: the parent's helpers do not exist, and its lock may be held."""
     global _jobs, _started, _lock, _available
     _jobs, _started, _lock, _available = SimpleQueue(), 0, threading.RLock(), None
 
@@ -142,8 +142,8 @@ def run(
 ) -> None:
     """Call ``work(*piece)`` for every piece, on up to `threads` threads; return when all are done.
 
-    Pieces are begun in their order, each by one thread, and may end in any order. The first exception stops the
-    pieces not yet begun and is raised here; `stop` is called meanwhile, to end those under way soon.
+    Pieces start in order, each in one thread, and may end in any order. The first exception cancels the pieces that
+    have not started and is raised here; `stop` is called to end those in progress soon.
     """
     if threads <= 1:
         for piece in pieces:
@@ -158,23 +158,23 @@ def run(
         finally:
             job.close()
     finally:
-        # A signal's handler may raise between any two lines, those of `close` too: that is why it is called twice.
+        # A signal handler may raise between any two lines, also of `close`, so it is called twice.
         job.close()
     if job.error is not None:
         error, job.error = job.error, None
         try:
             raise error
         finally:
-            # The error's traceback has this frame: what it holds, such as buffers, would stay until a collection.
+            # The error's traceback refers to this frame, which would keep buffers alive until a garbage collection.
             del error, job, work, pieces, stop
 
 
 class Leave(Exception):
-    """Raised by work that a helper cannot do, of which it has taken nothing: others do it."""
+    """Raised by `work` in a helper that cannot work on this job and has done nothing: other threads do it."""
 
 
 class _Job:
-    """Pieces of one conversion, dealt out to several threads."""
+    """The pieces of one conversion, distributed to several threads."""
 
     def __init__(
         self, work: Callable[..., object], pieces: Iterator[tuple[Any, ...]], stop: Callable[[], object]
@@ -186,11 +186,11 @@ class _Job:
         self._stopped = False
         self._closed = False
         self._helping = 0
-        # Held while helpers are at work that are waited for. (What a signal's handler raises tears an Event apart.)
+        # Held while `close` waits for helpers. (Not an Event, which an exception from a signal handler can corrupt.)
         self._left = threading.Lock()
 
     def drain(self) -> None:
-        """Do pieces until there are no more, or something has gone wrong with one."""
+        """Do pieces until there are no more, or one has failed."""
         try:
             while not self._stopped:
                 with self._lock:
@@ -201,7 +201,7 @@ class _Job:
         except Leave:
             return
         except BaseException as error:
-            # A helper's error must reach the caller, and no piece may begin after it.
+            # Keep the error for the caller, and let no other piece start.
             self._stopped = True
             if self.error is None:
                 self.error = error
@@ -220,7 +220,7 @@ class _Job:
                 self._left.release()
 
     def close(self) -> None:
-        """Let no more helpers begin, and wait for those at work, whatever a signal's handler raises meanwhile."""
+        """Let no more helpers start, and wait for those at work, even if a signal handler raises meanwhile."""
         interruption: BaseException | None = None
         self._stopped = True
         while True:
@@ -235,7 +235,7 @@ class _Job:
                 self._left.acquire()
             except BaseException as error:
                 interruption = error
-        # A helper that was too busy to begin may find this job later: it must not keep buffers alive until then.
+        # A helper that was too busy may find this job in the queue later: do not keep buffers alive until then.
         self._work, self._pieces, self._stop = _nothing, iter(()), _nothing
         if interruption is not None:
             raise interruption

@@ -1,4 +1,4 @@
-"""Assertions for tests, in the manner of numpy.testing."""
+"""Assertions for tests, in the style of numpy.testing."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ def assert_layout_equal(
     Raises
     ------
     AssertionError
-        Elements differ, or the shapes do.
+        The elements or the shapes differ.
     OSError, StridedError, TypeError, ValueError
         As for `strided.diff`.
 

@@ -1,4 +1,4 @@
-"""Assertions on the memory of a program, for tests."""
+"""Assertions on the memory of a program."""
 
 from __future__ import annotations
 
@@ -22,26 +22,26 @@ def assert_memory(
 
     Parameters
     ----------
-    module : path, str, buffer, Module, or what ``jax.jit(f).lower(x).compile()`` gives
+    module : path, str, buffer, Module, or the result of ``jax.jit(f).lower(x).compile()``
         As for `strided.memory_report`, which reads it.
     max_expansion : float, optional
-        The most times its size without padding that a buffer may take. Only buffers that waste more than 1 % of the
-        peak count.
+        The largest allowed ratio of a buffer's size to its size without padding. Buffers that waste at most 1 % of the
+        peak are ignored.
     max_bytes : int, optional
-        The most bytes in use at the peak.
+        The most bytes that may be in use at the peak.
     generation, space
         As for `strided.memory_report`.
 
     Raises
     ------
     AssertionError
-        Names the buffers, who made them, and what would take less.
+        A limit is exceeded. The message names the buffers, their source, and what would take less.
     ValueError
         Neither limit is given, or one is negative or not a number.
     OSError, UnsupportedError
         As for `strided.memory_report`.
     DumpError
-        As there; `max_expansion` is given, and a text tells how much memory is in use but lists no buffers.
+        As for `strided.memory_report`; also if `max_expansion` is given for a text that lists no buffers.
 
     Examples
     --------
@@ -63,7 +63,7 @@ def assert_memory(
     if max_expansion is not None:
         check_expansion(max_expansion)
     if max_bytes is not None and not number(max_bytes, "max_bytes") >= 0:
-        raise ValueError(f"the most bytes in use are a number from 0, not {max_bytes}")
+        raise ValueError(f"max_bytes must be a number of at least 0, not {max_bytes}")
     report = memory_report(module, generation=generation, space=space)
     problems = []
     if max_bytes is not None and report.peak_bytes > max_bytes:

@@ -1,4 +1,4 @@
-"""Which layout does the TPU compiler choose?"""
+"""The layouts that the TPU compiler chooses."""
 
 from __future__ import annotations
 

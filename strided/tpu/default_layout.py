@@ -1,16 +1,17 @@
-"""The layout that the TPU compiler gives to a parameter for which the program asks for none.
+"""The layout that the TPU compiler gives to a parameter whose layout the program does not specify.
 
 The rule is not published. It was inferred from what libtpu 0.0.51 chose for parameters of identity functions, compiled
-ahead of time for all seven generations, and it gives the whole text of each of 7,311 observed layouts of ranks 0 to 6.
-Other releases may choose otherwise, and inside a program the compiler chooses by use.
+ahead of time for all seven generations. It reproduces all 7,311 observed layouts, of ranks 0 to 6. Other releases may
+choose otherwise, and for values inside a program the compiler considers how they are used.
 
-Memory is addressed in words of 32 bits, which neighbouring rows of narrower elements share: 16 // 8 // 4 // 2 bits of
-2, 4, 8, 16 rows. A tile has 128 columns, and as many rows as are needed, up to 8 or the rows of one word:
+Memory is addressed in words of 32 bits. Narrower elements of neighbouring rows share a word: 2, 4, 8 or 16 rows for
+elements of 16, 8, 4 or 2 bits. A tile has 128 columns. Its number of rows is:
 
-- Of a short dimension, the least power of two that holds it. A tile takes at least one row of words, on v2 and v3 two.
-- From v4 on, of 8 bits and fewer, eight rows of words where these divide the dimension.
+- the least power of two that holds the dimension, up to 8 or the rows of one word; at least the rows of one word, on v2
+  and v3 of two words;
+- from v4 on, for elements of 8 bits or fewer, the rows of eight words if that divides the dimension.
 
-Any two dimensions may be the tiled ones: those that take the least memory, and among equals the last ones.
+Any two dimensions may be tiled: the pair that takes the least memory; of equal pairs, the last dimensions.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from strided.layout.parser import array_shape
 
 #: The generations of TPUs whose layouts are known.
 GENERATIONS = ("v2", "v3", "v4", "v5e", "v5p", "v6e", "tpu7x")
-#: The first ones pack nothing, and their tiles have at least 1,024 bytes.
+#: These never pack elements, and their tiles have at least 1,024 bytes.
 _FIRST = frozenset({"v2", "v3"})
 #: Element types of which no layout was observed.
 _UNOBSERVED = frozenset({"s1", "u1", "f6e3m2fn", "f6e2m3fn"})
@@ -34,21 +35,21 @@ COLUMNS = 128
 
 
 def check_generation(generation: str) -> None:
-    """Raise UnsupportedError for a generation of TPUs whose layouts are not known."""
+    """Raise UnsupportedError for a generation of TPUs whose default layouts are not known."""
     if generation not in GENERATIONS:
-        raise UnsupportedError(f"no default layouts are known for {generation!r}, but for {', '.join(GENERATIONS)}")
+        raise UnsupportedError(f"no default layouts are known for {generation!r}, only for {', '.join(GENERATIONS)}")
 
 
 def default_layout(shape: str | AnyShape, generation: str = "v5e") -> Layout:
     """The layout that the TPU compiler chooses for a parameter of this element type and these dimensions.
 
-    The rule was inferred from 7,311 layouts that libtpu 0.0.51 chose, and gives all of them; it is not published, and
+    The rule is not published. It was inferred from 7,311 layouts that libtpu 0.0.51 chose, and reproduces all of them;
     other releases may choose otherwise.
 
     Parameters
     ----------
     shape : str or Shape
-        Element type and dimensions; a layout, if there is one, plays no part.
+        Element type and dimensions; its layout is ignored.
     generation : str, optional
         The TPU: ``"v2"``, ``"v3"``, ``"v4"``, ``"v5e"``, ``"v5p"``, ``"v6e"`` or ``"tpu7x"``. From v4 on all choose
         alike.
@@ -56,11 +57,11 @@ def default_layout(shape: str | AnyShape, generation: str = "v5e") -> Layout:
     Raises
     ------
     NotationError
-        Text that is no shape.
+        The text is not a shape.
     LayoutError
-        A layout alone.
+        `shape` is a layout alone.
     UnsupportedError
-        What no layout was observed for: another generation, 1-bit and 6-bit types, dynamic dimensions. Also tuples,
+        No layout was observed: for another generation, 1-bit and 6-bit types, dynamic dimensions. Also for tuples,
         tokens and opaque values.
 
     Examples
@@ -98,16 +99,16 @@ def default_layout(shape: str | AnyShape, generation: str = "v5e") -> Layout:
         return Layout(row_major, (Tile((n,)), *inner), element_size_in_bits=packed_bits)
 
     def rows(n: int) -> int:
-        """The rows of a tile, to choose the order by, where the second dimension is of size `n`."""
+        """Rows of a tile if the second most minor dimension has size `n`, for choosing the order."""
         is_tall = rows_of_word >= 4 and not first and n % (8 * rows_of_word) == 0
         return 8 * rows_of_word if is_tall else _power_of_two(n, min(8, least), 8)
 
     def size(pair: tuple[int, int]) -> int:
-        """The elements of the buffer, padding included, where this pair of dimensions is tiled."""
+        """Slots of the buffer if this pair of dimensions is tiled."""
         columns, n = (shape.dimensions[d] for d in pair)
         return shape.size // (columns * n) * rounded_up(columns, COLUMNS) * rounded_up(n, rows(n))
 
-    # Among equals the first one is taken: the pair of the largest numbers.
+    # Of equal pairs, `min` takes the first: the last dimensions.
     minor, second = min(itertools.permutations(row_major, 2), key=size)
     order = (minor, second, *(d for d in row_major if d not in (minor, second)))
     # Tiles of 2 bits have sixteen rows on all generations. The order is chosen as if they had eight.
@@ -116,10 +117,10 @@ def default_layout(shape: str | AnyShape, generation: str = "v5e") -> Layout:
 
 
 def _power_of_two(n: int, least: int, most: int) -> int:
-    """The least power of two that is `n` or more, between two others."""
+    """The least power of two that is `n` or more, clipped to the range from `least` to `most`."""
     return min(max(1 << (n - 1).bit_length(), least), most)
 
 
 def rounded_up(n: int, multiple: int) -> int:
-    """The least multiple of a number that is `n` or more."""
+    """`n` rounded up to a multiple of a number."""
     return -(-n // multiple) * multiple

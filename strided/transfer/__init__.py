@@ -1,1 +1,1 @@
-"""How a plan is carried out: regions of memory, threads, scratch memory."""
+"""Executes plans: regions of memory, threads, scratch memory."""

@@ -1,7 +1,7 @@
-"""Bounds: the one place that checks what is touched against a buffer, and refuses.
+"""Bounds checks: everything that reads or writes buffers is checked here first.
 
-A *span* is the bytes, from and to, of a buffer that something touches: the elements of a view, or all that the kernels
-of a plan read and write, whole words included. It is checked before anything is read or written.
+A *span* is the range of bytes of a buffer, (start, stop), that is accessed: by the elements of a view, or by the
+kernels of a plan, whole words included.
 """
 
 from __future__ import annotations
@@ -21,24 +21,24 @@ Span: TypeAlias = tuple[int, int]
 
 
 def holds(region: Region, span: Span | None) -> bool:
-    """Whether a span lies in the buffer; False if it is not known."""
+    """Whether a span lies in the buffer; False for None."""
     return span is not None and span[0] >= 0 and span[1] <= region.buffer.size
 
 
 def holds_view(region: Region) -> bool:
-    """Whether the buffer is known to hold all elements of the view; False for irregular views."""
+    """Whether all elements of the view are known to lie in the buffer; False for irregular views."""
     return holds(region, span_of(region.map, region.storage))
 
 
 def least_size(span: Span | None) -> int:
-    """Bytes of the smallest buffer that holds a span; `sys.maxsize` if none does, or it is not known."""
+    """Bytes of the smallest buffer that holds a span; `sys.maxsize` if none does, or the span is None."""
     return sys.maxsize if span is None or span[0] < 0 else span[1]
 
 
 def refuse_outside(region: Region, span: Span | None, name: str) -> None:
-    """Raise BufferSizeError unless a span lies in the buffer; an unknown one is computed from every offset.
+    """Raise BufferSizeError unless a span lies in the buffer. If it is None, it is computed from all offsets.
 
-    `name` names the region in the message.
+    `name` is what the message calls the region.
     """
     if span is None:
         span = _span_of_offsets(region)
@@ -59,7 +59,7 @@ def check_offsets(offsets: npt.NDArray[np.int64], elements: int) -> None:
 
 
 def _span_of_offsets(region: Region) -> Span:
-    """The span of an irregular view; (0, 0) if its upper bound lies in the buffer, so that none need be computed."""
+    """The span of an irregular view; (0, 0) if its upper bound already shows that it lies in the buffer."""
     if region.map.size == 0 or region.map.upper_bound * region.bits <= 8 * region.buffer.size:
         return 0, 0
     ends = [(int(part.min()), int(part.max())) for part in map(region.map.offsets, chunks(region.map.shape))]

@@ -1,7 +1,7 @@
-"""Copies by NumPy alone: of few elements, of any maps, and of large arrays while kernels are being compiled.
+"""Copies with NumPy alone: of few elements, of irregular maps, and of large arrays while kernels are being compiled.
 
-Elements at equal steps are an ndarray on the same memory; those of fewer than eight bits that fill whole bytes along an
-axis are moved byte by byte; all others one by one, at computed offsets.
+Elements with one stride along each axis are copied as an ndarray on the same memory. Packed elements that fill whole
+bytes along an axis are copied byte by byte. All others are copied one by one, at computed offsets.
 """
 
 from __future__ import annotations
@@ -23,22 +23,19 @@ from strided.transfer.chunks import Chunk, chunk_lengths, chunks
 from strided.transfer.program import Copy
 from strided.transfer.region import Region
 
-#: Elements along every axis of a box before it grows along the last ones: whole bytes, and as much along the nearest
-#: axis of one side as along that of the other, for transpositions.
+#: Boxes grow to each of these lengths along every axis before they grow along the last axes only. 8: packed elements
+#: fill whole bytes. 256: transposes read and write equally long runs.
 _BREADTHS = (8, 256)
 
-#: Views whose offsets are remembered: 32 KB each at most, by `Limits.small_elements`.
+#: Size of the cache of offsets; an entry has 32 KB at most, by `Limits.small_elements`.
 _MOST_OFFSETS = 64
 
-#: The types that elements of so many bytes are moved as.
+#: The types that elements are copied as, by their size in bytes.
 WORDS: dict[int, type[Any]] = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64, 16: np.complex128}
 
 
 class CopyByNumPy:
-    """A copy that NumPy does, box by box: it can be left off, and be gone on with.
-
-    The caller has checked the bounds.
-    """
+    """A copy with NumPy, box by box, that can be interrupted and resumed. The caller has checked the bounds."""
 
     def __init__(self, source: Region, destination: Region) -> None:
         if min(source.bits, destination.bits) < 8:
@@ -46,11 +43,11 @@ class CopyByNumPy:
         shape, whole_bytes = source.map.shape, destination.bits >= 8
         lengths = chunk_lengths(shape, _BREADTHS)
         self._boxes = chunks(shape, lengths)
-        self._source = _side_of(source, "source", lengths, whole_bytes)
-        self._destination = _side_of(destination, "destination", lengths, whole_bytes)
+        self._source = _box_access(source, "source", lengths, whole_bytes)
+        self._destination = _box_access(destination, "destination", lengths, whole_bytes)
 
     def advance(self, until: Callable[[], bool] | None = None) -> bool:
-        """Copy all that is left, or some of it until a function says so; whether nothing is left."""
+        """Copy what is left, or until `until` returns true. Returns whether all is copied."""
 
         def some() -> Iterator[Chunk]:
             for box in self._boxes:
@@ -70,7 +67,9 @@ class CopyByNumPy:
 
 
 def small_copy(source: Region, destination: Region) -> Copy:
-    """The copy of a view of few elements, with as few calls of NumPy as possible, for buffers at least as large.
+    """A function that copies a view of few elements with as few NumPy calls as possible.
+
+    It may be called with other buffers that are at least as large.
 
     Raises
     ------
@@ -89,7 +88,7 @@ def small_copy(source: Region, destination: Region) -> Copy:
     offsets = places = _offsets_within(source, "source")
     if write is None:
         places = _offsets_within(destination, "destination")
-    # What is remembered must not keep the memory that it was made for.
+    # The function is cached and must not keep the buffers alive: it holds only the other fields of the regions.
     from_form, to_form, whole_bytes = source[1:], destination[1:], destination.bits >= 8
 
     def copy_one_by_one(from_: Bytes, to: Bytes) -> None:
@@ -102,13 +101,13 @@ def small_copy(source: Region, destination: Region) -> Copy:
     return copy_one_by_one
 
 
-# --- how the elements of a region are reached -------------------------------------------------------------------------
+# --- access to the elements of a region, box by box -------------------------------------------------------------------
 
 
-class _Side(Protocol):
-    """A region whose elements are read and written by boxes; those below eight bits as the low bits of bytes."""
+class _BoxAccess(Protocol):
+    """Reads and writes boxes of a region's elements. Packed elements are the low bits of bytes here."""
 
-    #: Whether elements of several boxes may lie in one byte, so that two threads must not write them.
+    #: Whether elements of several boxes may lie in one byte, so that only one thread may write.
     shares_bytes: bool
 
     def read(self, box: Chunk) -> npt.NDArray[Any]: ...
@@ -117,7 +116,7 @@ class _Side(Protocol):
 
 
 class _Strided:
-    """Elements at equal steps."""
+    """Elements with one stride along each axis."""
 
     shares_bytes = False
 
@@ -132,7 +131,7 @@ class _Strided:
 
 
 class _OneByOne:
-    """Elements at computed offsets. With `whole_bytes`, those below eight bits are read as values of a byte."""
+    """Elements at computed offsets. With `whole_bytes`, packed elements are read as values of whole bytes."""
 
     def __init__(self, region: Region, whole_bytes: bool) -> None:
         self._region, self._whole_bytes = region, whole_bytes
@@ -146,19 +145,19 @@ class _OneByOne:
 
 
 class _ByteByByte:
-    """Packed elements that fill whole bytes along an axis; what is left at its end is moved one by one.
+    """Packed elements that fill whole bytes along an axis, except at its end, where they are copied one by one.
 
-    The boxes begin where bytes do.
+    Boxes must begin at the start of a byte.
     """
 
-    def __init__(self, region: Region, axis: int, bytes_: _Side, whole_bytes: bool) -> None:
+    def __init__(self, region: Region, axis: int, bytes_: _BoxAccess, whole_bytes: bool) -> None:
         self._region, self._axis, self._bytes = region, axis, bytes_
         self._signed = region.signed and whole_bytes
         self._others = _OneByOne(region, whole_bytes)
         self.shares_bytes = region.map.shape[axis] % (8 // region.bits) != 0
 
-    def _cut(self, box: Chunk) -> tuple[Chunk, Chunk | None, tuple[slice, ...], tuple[slice, ...]]:
-        """The bytes that a box fills, the box of elements that are left, and the places of both in the box."""
+    def _split(self, box: Chunk) -> tuple[Chunk, Chunk | None, tuple[slice, ...], tuple[slice, ...]]:
+        """The box of whole bytes, the box of the remaining elements or None, and the slices of both in the box."""
         axis, each = self._axis, 8 // self._region.bits
         start, stop = box[axis]
         count = (stop - start) // each
@@ -169,8 +168,8 @@ class _ByteByByte:
         return whole, left, (*every, slice(0, count * each)), (*every, slice(count * each, None))
 
     def read(self, box: Chunk) -> npt.NDArray[Any]:
-        whole, left, first, last = self._cut(box)
-        values = _spread(self._bytes.read(whole), self._axis, self._region.bits, self._region.low_first, self._signed)
+        whole, left, first, last = self._split(box)
+        values = _unpacked(self._bytes.read(whole), self._axis, self._region.bits, self._region.low_first, self._signed)
         if left is None:
             return values
         all_values = np.empty([b - a for a, b in box], np.uint8)
@@ -178,14 +177,14 @@ class _ByteByByte:
         return all_values
 
     def write(self, box: Chunk, values: npt.NDArray[Any]) -> None:
-        whole, left, first, last = self._cut(box)
-        self._bytes.write(whole, _gathered(values[first], self._axis, self._region.bits, self._region.low_first))
+        whole, left, first, last = self._split(box)
+        self._bytes.write(whole, _packed(values[first], self._axis, self._region.bits, self._region.low_first))
         if left is not None:
             self._others.write(left, values[last])
 
 
-def _side_of(region: Region, name: str, lengths: Sequence[int], whole_bytes: bool) -> _Side:
-    """How a region is reached by boxes of these lengths."""
+def _box_access(region: Region, name: str, lengths: Sequence[int], whole_bytes: bool) -> _BoxAccess:
+    """The way to access a region in boxes of these lengths."""
     ndarray_of = _ndarray_of(region, name)
     if ndarray_of is not None:
         return _Strided(ndarray_of(region.buffer))
@@ -195,13 +194,13 @@ def _side_of(region: Region, name: str, lengths: Sequence[int], whole_bytes: boo
             whole = length % each == 0 or length == region.map.shape[axis] > each
             map_ = region.map.groups(axis, each) if whole else None
             if map_ is not None:
-                bytes_ = _side_of(Region(region.buffer, map_, 8), name, lengths, whole_bytes)
+                bytes_ = _box_access(Region(region.buffer, map_, 8), name, lengths, whole_bytes)
                 return _ByteByByte(region, axis, bytes_, whole_bytes)
     return _OneByOne(region, whole_bytes)
 
 
 def _raveled(*regions: Region) -> tuple[Region, ...]:
-    """Views along one axis, where elements of odd rows fill bytes together, if all take equal steps; or as they are."""
+    """The regions raveled, so that packed rows need not end at whole bytes; unchanged if one then has no stride."""
     raveled = []
     for region in regions:
         map_ = region.map.reshaped((region.map.size,))
@@ -216,7 +215,7 @@ def _slices(box: Chunk) -> tuple[slice, ...]:
 
 
 def _ndarray_of(region: Region, name: str) -> Callable[[Bytes], npt.NDArray[Any]] | None:
-    """What gives the view as an ndarray of bit patterns on a buffer, or None if its steps are unequal.
+    """A function that returns the view as an ndarray of bit patterns on a buffer, or None if the view has no strides.
 
     BufferSizeError if the region's own buffer is too small.
     """
@@ -233,7 +232,7 @@ def _ndarray_of(region: Region, name: str) -> Callable[[Bytes], npt.NDArray[Any]
 
 
 def _offsets_within(region: Region, name: str) -> Offsets:
-    """The offsets of all elements of a view of few; BufferSizeError if one lies outside the region's buffer."""
+    """The offsets of all elements of a small view; BufferSizeError if one lies outside the region's buffer."""
     map_ = region.map
     offsets, low, high = _offsets_from_base(map_.shape, map_.axes, map_.irregular)
     refuse_outside(region, region.storage.byte_span(map_.base + low, map_.base + high), name)
@@ -244,18 +243,18 @@ def _offsets_within(region: Region, name: str) -> Offsets:
 def _offsets_from_base(
     shape: tuple[int, ...], axes: tuple[tuple[Term, ...], ...], irregular: tuple[IrregularTerm, ...]
 ) -> tuple[Offsets, int, int]:
-    """Offsets counted from the base of a map, the least and the greatest: alike for all rows of an array, say."""
+    """Offsets relative to the base of a map, their minimum and maximum. Views that differ in the base share them."""
     offsets = AddressMap(shape, 0, axes, irregular).offsets()
     offsets.flags.writeable = False
     return offsets, int(offsets.min()), int(offsets.max())
 
 
-# --- packed elements by whole bytes -----------------------------------------------------------------------------------
+# --- packed elements, whole bytes at a time ---------------------------------------------------------------------------
 
 
 @cache
 def _table(bits: int, low_first: bool, signed: bool) -> npt.NDArray[Any]:
-    """Of every byte its elements, each in a byte of one word."""
+    """For each byte value, a word whose bytes are the packed elements in it."""
     each = 8 // bits
     places = np.arange(each) * bits
     values = np.arange(256)[:, None] >> (places if low_first else places[::-1]) & (1 << bits) - 1
@@ -265,8 +264,8 @@ def _table(bits: int, low_first: bool, signed: bool) -> npt.NDArray[Any]:
     return words
 
 
-def _spread(packed: Bytes, axis: int, bits: int, low_first: bool, signed: bool) -> Bytes:
-    """The elements of bytes, which follow one another along an axis."""
+def _unpacked(packed: Bytes, axis: int, bits: int, low_first: bool, signed: bool) -> Bytes:
+    """The elements of packed bytes, unpacked along an axis."""
     shape, each = list(packed.shape), 8 // bits
     shape[axis] *= each
     words = np.take(_table(bits, low_first, signed), packed)
@@ -274,8 +273,8 @@ def _spread(packed: Bytes, axis: int, bits: int, low_first: bool, signed: bool) 
     return np.moveaxis(values, -1, axis + 1).reshape(shape)
 
 
-def _gathered(values: npt.NDArray[Any], axis: int, bits: int, low_first: bool) -> Bytes:
-    """The bytes of elements that follow one another along an axis, of which the low bits count."""
+def _packed(values: npt.NDArray[Any], axis: int, bits: int, low_first: bool) -> Bytes:
+    """The low bits of elements, packed into bytes along an axis."""
     elements: Bytes = values.astype(np.uint8, copy=False) & np.uint8((1 << bits) - 1)
     while bits < 8:
         first, second = (elements[(slice(None),) * axis + (slice(k, None, 2),)] for k in range(2))
@@ -288,32 +287,29 @@ def _gathered(values: npt.NDArray[Any], axis: int, bits: int, low_first: bool) -
 
 
 def _elements(region: Region) -> npt.NDArray[Any]:
-    """The buffer as an array of its elements, for whole bytes."""
+    """The buffer as an array of elements, which must be whole bytes."""
     width = region.bits // 8
     return region.buffer[: region.buffer.size // width * width].view(WORDS[width])
 
 
 def _by_byte(region: Region, offsets: Offsets) -> Offsets:
-    """Places of all bytes of the elements at these offsets, along a last axis."""
+    """Positions of all bytes of the elements at these offsets, along a new last axis."""
     return offsets[..., None] * (region.unit_bits // 8) + np.arange(region.bits // 8)
 
 
 def _bytes_and_places(bits: int, offsets: Offsets) -> tuple[Offsets, Bytes]:
-    """The byte of every packed element, and its number there."""
+    """The byte of each packed element, and its number in that byte."""
     each = 8 // bits
     return offsets >> each.bit_length() - 1, offsets.astype(np.uint8) & np.uint8(each - 1)
 
 
 def _shift(region: Region, place: Any) -> Any:
-    """The bits that the packed element with a number in its byte is shifted by; or of many elements."""
+    """The number of bits by which packed elements are shifted, from their numbers in the byte."""
     return (place if region.low_first else np.uint8(8 // region.bits - 1) - place) * np.uint8(region.bits)
 
 
 def take(region: Region, offsets: Offsets, *, whole_bytes: bool) -> npt.NDArray[Any]:
-    """The elements at offsets; those of fewer than eight bits in the low bits of a byte.
-
-    With `whole_bytes` these are sign-extended, if the region is signed.
-    """
+    """The elements at offsets. Packed ones are the low bits of bytes; with `whole_bytes`, sign-extended if signed."""
     if region.bits < 8:
         byte, place = _bytes_and_places(region.bits, offsets)
         values = np.asarray(region.buffer[byte] >> _shift(region, place)) & np.uint8((1 << region.bits) - 1)
@@ -329,7 +325,7 @@ def take(region: Region, offsets: Offsets, *, whole_bytes: bool) -> npt.NDArray[
 
 
 def put(region: Region, offsets: Offsets, values: npt.NDArray[Any]) -> None:
-    """Write elements at offsets; into fewer than eight bits go the low bits of a byte."""
+    """Write elements at offsets. Packed ones are the low bits of bytes in `values`."""
     if region.bits < 8:
         _put_packed(region, offsets.reshape(-1), values.reshape(-1))
     elif region.unit_bits:
@@ -339,10 +335,11 @@ def put(region: Region, offsets: Offsets, values: npt.NDArray[Any]) -> None:
 
 
 def _put_packed(region: Region, offsets: Offsets, values: npt.NDArray[Any]) -> None:
-    """`put` of elements of fewer than eight bits, in one axis."""
+    """`put` of packed elements; offsets and values have one axis."""
     buffer, mask = region.buffer, np.uint8((1 << region.bits) - 1)
     byte, place = _bytes_and_places(region.bits, offsets)
-    # Elements of one byte must not undo each other: one place of all bytes at a time, of which the last value stays.
+    # Each assignment must write a byte at most once, or elements of one byte would overwrite each other. So write the
+    # elements of one position in their bytes at a time. If an offset repeats, the last value stays.
     order = place.argsort(kind="stable")
     byte, patterns = byte[order], values[order].astype(np.uint8, copy=False) & mask
     stop = 0

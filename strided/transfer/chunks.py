@@ -8,17 +8,17 @@ from typing import TypeAlias
 
 from strided.runtime import limits
 
-#: Part of a view: (start, stop) along each axis.
+#: A box of a view: (start, stop) along each axis.
 Chunk: TypeAlias = tuple[tuple[int, int], ...]
-#: A tile of an array in equal tiles: its coordinates among them.
+#: The index of a tile in the grid of equal tiles of an array.
 Cell: TypeAlias = tuple[int, ...]
 
 
 def chunk_lengths(shape: Sequence[int], breadths: Sequence[int] = ()) -> tuple[int, ...]:
-    """Elements of a box of bounded size along each axis of a view.
+    """Lengths of a box of bounded size along each axis of a view.
 
-    Boxes are long along the last axes, but first up to each of `breadths` along every one. Where an axis is cut, that
-    is at multiples of eight, if boxes have as many: there whole bytes of packed elements end.
+    Boxes grow to each of `breadths` along every axis, then along the last axes. An axis is cut at multiples of eight if
+    the box is that long, so that packed elements fill whole bytes.
 
     >>> chunk_lengths((3, 10_000, 100)), chunk_lengths((3, 10_000, 100), (8,))
     ((1, 648, 100), (3, 216, 100))
@@ -33,14 +33,14 @@ def chunk_lengths(shape: Sequence[int], breadths: Sequence[int] = ()) -> tuple[i
 
 
 def chunks(shape: Sequence[int], lengths: Sequence[int] | None = None) -> Iterator[Chunk]:
-    """Boxes of these lengths, by default `chunk_lengths`, that cover a view, in row-major order."""
+    """Boxes of these lengths that cover a view, in row-major order; by default of `chunk_lengths`."""
     lengths = chunk_lengths(shape) if lengths is None else lengths
     for place in cells_of(shape, lengths):
         yield tuple((i * m, min(n, (i + 1) * m)) for i, m, n in zip(place, lengths, shape, strict=True))
 
 
 def cells_of(sizes: Sequence[int], steps: Sequence[int]) -> Iterator[Cell]:
-    """The tiles that hold elements, the last dimension's fastest: of an array of some sizes in tiles of others.
+    """The indices of all tiles of size `steps` of an array, in row-major order.
 
     >>> list(cells_of((3, 4), (2, 4))), list(cells_of((1 << 62, 0), (1, 1)))
     ([(0, 0), (1, 0)], [])
@@ -48,7 +48,7 @@ def cells_of(sizes: Sequence[int], steps: Sequence[int]) -> Iterator[Cell]:
     if not all(sizes):
         return
     counts = [-(-size // step) for size, step in zip(sizes, steps, strict=True)]
-    # itertools.product would list all numbers of a dimension first, and a file may claim any size.
+    # Not itertools.product, which stores all indices of a dimension first: a file may claim any size.
     for number in range(math.prod(counts)):
         cell = []
         for count in reversed(counts):

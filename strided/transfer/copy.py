@@ -1,11 +1,11 @@
-"""Copies between mapped buffers: check them, choose a plan, carry it out.
+"""Copies between regions: check them, choose a plan, execute it.
 
-A `Region` is a flat buffer and the map of a view on it. `copy` moves elements bit for bit from one region to another of
-the same shape, between any layouts; `fill`, `gather` and `scatter` are its smaller sisters. NumPy alone does small
-copies; kernels do the others, and NumPy while these are being compiled.
+A `Region` is a flat buffer and the map of a view on it. `copy` copies elements bit for bit from one region to another
+of the same shape, between any layouts; `fill`, `gather` and `scatter` are related. NumPy does small copies; kernels do
+the others, and NumPy while these are being compiled.
 
-No byte outside a buffer is touched: the spans of a plan are checked against the buffers before anything is done
-(`bounds`). If whole words do not fit, but the elements do, another plan does without these words.
+No byte outside a buffer is accessed: the spans of a plan are checked against the buffers first (`bounds`). If the
+elements fit in a buffer, but the whole words that a plan accesses do not, a plan without these words is used.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from strided.transfer.executor import PATTERN_BYTES, ElementFormat, Execution
 from strided.transfer.flat_memory import empty_aligned
 from strided.transfer.gather_scatter import gather, gather_at, offsets_at, scatter
 from strided.transfer.program import Copy
-from strided.transfer.readahead import few_pages, mapping_of
+from strided.transfer.readahead import mapping_of, sparse_access
 from strided.transfer.region import Region, dense_region, may_overlap, region_of_ndarray
 from strided.wording import counted
 
@@ -47,15 +47,15 @@ __all__ = [
     "scatter",
 ]
 
-#: Conversions remembered with all that carrying them out takes.
-_MOST_REMEMBERED = 128
+#: Size of the caches of conversions and of executions.
+_CACHE_SIZE = 128
 
 
 class _Conversion(NamedTuple):
-    """The function that carries out a conversion, and its maps, kept alive.
+    """The function that does a conversion, and its maps, which are kept alive because their ids are the key.
 
-    `run` is None for a plan without kernels. Buffers of sizes `ends` hold all that is touched; for shorter ones another
-    plan is made.
+    `run` is None for a plan without kernels. It needs buffers of at least `ends` bytes; for smaller ones another plan
+    is made.
     """
 
     maps: tuple[AddressMap, AddressMap]
@@ -64,13 +64,13 @@ class _Conversion(NamedTuple):
 
 
 _BYTES = ElementFormat(low_first=True, signed=False)
-#: By the identity of both maps, which is quick to hash, and the widths.
-_remembered = forgettable(BoundedCache[tuple[object, ...], _Conversion](_MOST_REMEMBERED))
-#: The maps of small conversions that were done once, by the same keys. Views that come and go, as rows in a loop, must
-#: not displace what was planned.
-_done_once = forgettable(BoundedCache[tuple[object, ...], tuple[AddressMap, AddressMap]](_MOST_REMEMBERED))
-#: By the identity of steps, which many plans may have in common, and the widths.
-_executions = forgettable(BoundedCache[tuple[object, ...], tuple[tuple[Step, ...], Execution]](_MOST_REMEMBERED))
+#: Planned conversions, by the identity of both maps, which is quick to hash, and the formats of both sides.
+_remembered = forgettable(BoundedCache[tuple[object, ...], _Conversion](_CACHE_SIZE))
+#: The maps of small conversions that were done once, by the same keys. They are kept apart so that temporary views, as
+#: rows in a loop, do not evict planned conversions.
+_done_once = forgettable(BoundedCache[tuple[object, ...], tuple[AddressMap, AddressMap]](_CACHE_SIZE))
+#: By the identity of steps, which many plans may share, and the formats of both sides.
+_executions = forgettable(BoundedCache[tuple[object, ...], tuple[tuple[Step, ...], Execution]](_CACHE_SIZE))
 
 
 def copy(source: Region, destination: Region) -> None:
@@ -83,7 +83,7 @@ def copy(source: Region, destination: Region) -> None:
     BufferSizeError
         Elements of a region lie outside its buffer. Nothing was written.
     ValueError
-        The shapes or widths of the regions do not fit each other, or the destination is read-only.
+        The shapes or element widths of the regions do not match, or the destination is read-only.
     """
     if not destination.buffer.flags.writeable:
         raise ValueError("assignment destination is read-only")
@@ -91,12 +91,12 @@ def copy(source: Region, destination: Region) -> None:
     if mapping is None:
         _copy(source, destination)
     else:
-        with few_pages(mapping, source):
+        with sparse_access(mapping, source):
             _copy(source, destination)
 
 
 def copied(buffer: Bytes) -> Bytes:
-    """The same bytes in new memory; large ones by all threads, on pages that are made beforehand."""
+    """A copy of a buffer; of a large one with all threads, on pages that are populated first."""
     if buffer.size < limits.current.populated_bytes:
         return buffer.copy()
     found = empty_aligned(buffer.size)
@@ -109,7 +109,7 @@ def _copy(source: Region, destination: Region) -> None:
     known = _remembered.get(key)
     try:
         if known is not None:
-            # Nothing more comes between a small conversion that was done before and its kernel.
+            # The fast path for small conversions that were done before.
             from_, to, (first, second) = source.buffer, destination.buffer, known.ends
             if known.run is not None and from_.size >= first and to.size >= second:
                 known.run(from_, to)
@@ -126,11 +126,11 @@ def _copy(source: Region, destination: Region) -> None:
             return
         _copy_by_plan(key, source, destination)
     except kernels.NotCompiled as missing:
-        _copy_meanwhile(source, destination, missing.name, partial(_copy_by_plan, key, source, destination))
+        _copy_while_compiling(source, destination, missing.name, partial(_copy_by_plan, key, source, destination))
 
 
 def _is_small(map_: AddressMap, is_first: bool) -> bool:
-    """Whether NumPy copies a view sooner than it is planned, perhaps for this one time."""
+    """Whether a copy with NumPy takes less time than a plan, which may never be used again."""
     small = is_first or not kernels.is_loaded()
     return map_.size <= (limits.current.small_elements if small else limits.current.tiny_elements)
 
@@ -146,10 +146,10 @@ def _copy_by_plan(key: tuple[object, ...], source: Region, destination: Region) 
         known.run(from_, to)
 
 
-def _copy_meanwhile(source: Region, destination: Region, missing: str, by_kernels: Callable[[], None]) -> None:
-    """Copy with NumPy until a kernel is ready; then kernels do all of it once more, being so much faster.
+def _copy_while_compiling(source: Region, destination: Region, missing: str, by_kernels: Callable[[], None]) -> None:
+    """Copy with NumPy until the missing kernel is ready; then copy everything with kernels, which are much faster.
 
-    Which kernels a plan takes is known only as far as it was followed, so another one may be missing then.
+    A plan asks for the kernels of its later steps only when it gets there, so then another one may be missing.
     """
     by_numpy = CopyByNumPy(source, destination)
     while not by_numpy.advance(until=partial(kernels.is_ready, missing)):
@@ -170,7 +170,7 @@ def _conversion(source: Region, destination: Region) -> _Conversion:
 
 
 def _execution(steps: tuple[Step, ...], source: ElementFormat, target: ElementFormat) -> Execution:
-    """How steps are carried out between elements of these formats."""
+    """The execution of steps between elements of these formats."""
     key = (id(steps), source, target)
     found = _executions.get(key)
     if found is None:
@@ -179,7 +179,7 @@ def _execution(steps: tuple[Step, ...], source: ElementFormat, target: ElementFo
 
 
 def _fitting_plan(source: Region, destination: Region) -> Plan:
-    """A plan that touches nothing outside the buffers: with whole words if they fit, else without the last ones."""
+    """A plan that accesses nothing outside the buffers: with whole words if they fit, otherwise without them."""
     question = source.map, destination.map, source.storage, destination.storage
     plan = plan_copy(*question)
     if holds(source, plan.source_span) and holds(destination, plan.target_span):
@@ -191,7 +191,7 @@ def _fitting_plan(source: Region, destination: Region) -> Plan:
 
 
 def pattern_of(value: Any, bits: int) -> int:
-    """The bits of a value (a NumPy scalar, or an array of one element) in an element that has so many, for `fill`.
+    """The bit pattern for `fill` of a value (a NumPy scalar, or an array of one element) in an element of `bits` bits.
 
     >>> hex(pattern_of(np.int8(-2), 4)), hex(pattern_of(np.float32(1), 32))
     ('0xe', '0x3f800000')
@@ -202,7 +202,7 @@ def pattern_of(value: Any, bits: int) -> int:
 def fill(destination: Region, pattern: int, *, spare: int = 0) -> None:
     """Set every element of a region to one bit pattern.
 
-    The first `spare` elements of the buffer may be set, too, where that is faster: they are written afterwards.
+    The first `spare` elements of the buffer may be set, too, if that is faster: the caller writes them afterwards.
 
     Raises
     ------
@@ -219,7 +219,7 @@ def fill(destination: Region, pattern: int, *, spare: int = 0) -> None:
         raise ValueError("assignment destination is read-only")
     stored = pattern << 8 - destination.bits if destination.bits < 8 and not destination.low_first else pattern
     value = np.frombuffer(stored.to_bytes(-(-destination.bits // 8), "little"), np.uint8)
-    source = Region(value, _still(destination.map.shape), destination.bits, destination.low_first)
+    source = Region(value, _scalar_map(destination.map.shape), destination.bits, destination.low_first)
     plan = None
     if destination.map.size > limits.current.small_elements:
         plan = plan_fill(destination.map, destination.storage, spare)
@@ -232,17 +232,17 @@ def fill(destination: Region, pattern: int, *, spare: int = 0) -> None:
     try:
         by_plan()
     except kernels.NotCompiled as missing:
-        _copy_meanwhile(source, destination, missing.name, by_plan)
+        _copy_while_compiling(source, destination, missing.name, by_plan)
 
 
 @lru_cache(maxsize=256)
-def _still(shape: tuple[int, ...]) -> AddressMap:
-    """The map of a view that is one element everywhere; cached, so that conversions are recognised by it."""
+def _scalar_map(shape: tuple[int, ...]) -> AddressMap:
+    """The map of one element broadcast to a shape; cached, because conversions are found by the identity of maps."""
     return AddressMap(shape, 0, ((),) * len(shape), (), 0 if 0 in shape else 1)
 
 
 def _repeated(pattern: int, bits: int) -> Bytes:
-    """The pattern repeated, `PATTERN_BYTES` long."""
+    """The pattern repeated to `PATTERN_BYTES` bytes."""
     while bits < 8:
         pattern, bits = pattern | pattern << bits, 2 * bits
     return np.tile(np.frombuffer(pattern.to_bytes(bits // 8, "little"), np.uint8), PATTERN_BYTES * 8 // bits)

@@ -1,7 +1,7 @@
-"""Plans carried out by kernels, in tasks that threads share.
+"""Executes plans with kernels, in tasks that threads share.
 
-An `Execution` belongs to the steps of a plan and knows no buffer. It serves again whenever these steps do, with their
-tasks and tables ready.
+An `Execution` belongs to the steps of a plan and to no buffer. It is used again whenever these steps are, with the same
+tasks and tables.
 """
 
 from __future__ import annotations
@@ -26,58 +26,58 @@ from strided.transfer.program import (
     SCRATCH,
     Call,
     Copy,
-    Copying,
+    ParallelCopy,
     Task,
     Template,
-    at_once,
     program_of,
     scratch,
+    single_task_copy,
     template_of,
 )
 
-#: Bytes of the pattern that fills: the kernel `fill` reads a line from up to fifteen bytes behind its start, or less.
+#: Bytes of the pattern of a fill: the kernel `fill` reads 64 bytes from up to fifteen bytes behind its start.
 PATTERN_BYTES = 128
-#: Templates that are kept of a step, and of a staged copy, whose tables are small.
+#: Templates that are cached for a step, and for a staged copy, whose tables are small.
 _MOST_TEMPLATES, _MOST_BLOCKS = 64, 512
 
-#: A kernel with its options: with tables, it copies.
+#: A kernel with its options bound: called with tables, it returns a copy.
 BoundKernel: TypeAlias = Callable[[tuple[Any, ...]], Copy]
 
 
 class ElementFormat(NamedTuple):
-    """How elements of fewer than eight bits lie in memory. Each step says how wide its elements are."""
+    """How packed elements lie in a byte. Their width is in the steps."""
 
     low_first: bool
     signed: bool
 
 
 class Execution:
-    """How steps are carried out, on any buffers and anywhere in them.
+    """Executes steps, on any buffers and at any shift in them.
 
-    Kernels are looked for when they are first needed: copies raise `NotCompiled`.
+    Kernels are looked up when they are first needed: copies raise `NotCompiled`.
     """
 
     def __init__(self, steps: tuple[Step, ...], source: ElementFormat, target: ElementFormat) -> None:
-        # The steps of a fill are shared all at once.
+        # All steps of a fill are shared by threads at once.
         fills = [step for step in steps if isinstance(step, FillStep)]
-        self._works: list[_Whole | _Shared | _Staged | _Filled] = [_Filled(fills)] if fills else []
+        self._groups: list[_SingleTaskSteps | _SharedStep | _StagedStep | _Fill] = [_Fill(fills)] if fills else []
         for step in steps:
             if isinstance(step, StagedCopy):
-                self._works.append(_Staged(step, source, target))
+                self._groups.append(_StagedStep(step, source, target))
             elif isinstance(step, VectorStep | NestStep):
-                own = _WithFormats(step, source, target, _streams(step, step.bits))
-                last = self._works[-1] if self._works else None
+                own = _FormattedStep(step, source, target, _streams(step, step.bits))
+                last = self._groups[-1] if self._groups else None
                 if not _is_one_task(step):
-                    self._works.append(_Shared(own))
-                elif isinstance(last, _Whole):
-                    # Steps of a single task are one task together.
+                    self._groups.append(_SharedStep(own))
+                elif isinstance(last, _SingleTaskSteps):
+                    # Consecutive steps of one task each are combined into one task.
                     last.steps.append(own)
                 else:
-                    self._works.append(_Whole([own]))
+                    self._groups.append(_SingleTaskSteps([own]))
 
     def at(self, shift: tuple[int, int]) -> Copy:
         """The copy from buffer to buffer, with `shift` bits added to the offsets of the steps on both sides."""
-        copies = [work.at(shift) for work in self._works]
+        copies = [work.at(shift) for work in self._groups]
         if len(copies) == 1:
             return copies[0]
 
@@ -88,8 +88,8 @@ class Execution:
         return copy
 
 
-class _WithFormats(NamedTuple):
-    """A step with all else that its calls depend on."""
+class _FormattedStep(NamedTuple):
+    """A step with the element formats and options of its kernel calls."""
 
     step: VectorStep | NestStep
     source: ElementFormat
@@ -103,26 +103,26 @@ class _WithFormats(NamedTuple):
         shift: tuple[int, int] = (0, 0),
         buffers: tuple[int, int] = (SOURCE, TARGET),
     ) -> Call:
-        """The call for a range of every axis, with `shift` bits added on both sides."""
+        """The call for a range of each axis, with offsets shifted by `shift` bits on both sides."""
         step = self.step
         units = shift[0] // step.units[0], shift[1] // step.units[1]
         complete = _arguments(step.kernel, step.widths, self.source, self.target, self.streaming)
         return Call(step.kernel, complete(step.arguments(tables, parts, units), SCRATCH), buffers, step.units)
 
     def whole(self, shift: tuple[int, int], buffers: tuple[int, int] = (SOURCE, TARGET)) -> Call:
-        """The call for all of the step."""
+        """The call for the whole step."""
         parts = first_ranges(axis.extent for axis in self.step.axes)
         return self.call(self.step.tables(), parts, shift, buffers)
 
 
-def _split(shift: tuple[int, int]) -> tuple[tuple[int, int], tuple[int, int]]:
-    """Bits within the words where something lies, and those to the first of these words, on both sides."""
+def _split_shift(shift: tuple[int, int]) -> tuple[tuple[int, int], tuple[int, int]]:
+    """A shift, on both sides, split into the bits within a word and the bits of whole words."""
     phase = shift[0] % PHASE_BITS, shift[1] % PHASE_BITS
     return phase, (shift[0] - phase[0], shift[1] - phase[1])
 
 
-def _apart(parts: TaskRanges) -> tuple[TaskRanges, tuple[int, int]]:
-    """The ranges of a task without their shifts, which tasks that are alike have in common, and the sums of these."""
+def _without_shifts(parts: TaskRanges) -> tuple[TaskRanges, tuple[int, int]]:
+    """The ranges of a task without shifts, and the sums of the shifts. Tasks of equal ranges share a template."""
     source = target = 0
     alike = []
     for start, stop, from_, to in parts:
@@ -132,38 +132,38 @@ def _apart(parts: TaskRanges) -> tuple[TaskRanges, tuple[int, int]]:
 
 
 def _is_one_task(step: VectorStep | NestStep | StagedCopy) -> bool:
-    """Whether a step is a single task, which is done at once, with tables at hand."""
+    """Whether a step is a single task."""
     return len(list(islice(step.tasks(), 2))) == 1
 
 
 class _Templates(BoundedCache[Any, Template]):
-    """Templates by what tasks that are alike have in common."""
+    """Templates, by what tasks with the same template have in common."""
 
     __slots__ = ()
 
     def of(self, alike: Any, calls: Callable[[], list[Call]]) -> Template:
-        """The template, made of `calls` if it is not known."""
+        """The cached template, or a new one of `calls`."""
         return self.get(alike) or self.keep(alike, template_of(calls()))
 
 
-class _Whole:
+class _SingleTaskSteps:
     """Steps of a single task each, one after the other."""
 
-    def __init__(self, steps: list[_WithFormats]) -> None:
+    def __init__(self, steps: list[_FormattedStep]) -> None:
         self.steps = steps
         self._known = _Templates(_MOST_TEMPLATES)
 
     def at(self, shift: tuple[int, int]) -> Copy:
-        """The steps with `shift` bits added on both sides."""
-        phase, there = _split(shift)
+        """The copy by these steps, with offsets shifted by `shift` bits on both sides."""
+        phase, there = _split_shift(shift)
         template = self._known.of(phase, lambda: [step.whole(phase) for step in self.steps])
-        return at_once(program_of([Task(template, there)]))
+        return single_task_copy(program_of([Task(template, there)]))
 
 
-class _Shared:
+class _SharedStep:
     """One step of many tasks."""
 
-    def __init__(self, own: _WithFormats) -> None:
+    def __init__(self, own: _FormattedStep) -> None:
         self._own, self._tables = own, own.step.tables()
         self._known = _Templates(_MOST_TEMPLATES)
 
@@ -173,28 +173,28 @@ class _Shared:
 
         def tasks() -> Iterator[Task]:
             for parts in step.tasks():
-                alike, moved = _apart(parts)
+                alike, moved = _without_shifts(parts)
                 template = self._known.of(alike, partial(self._calls, alike))
                 there = shift[0] + step.units[0] * moved[0], shift[1] + step.units[1] * moved[1]
                 yield Task(template, there)
 
-        return Copying(tasks, _task_bytes(step), (), step.divides)
+        return ParallelCopy(tasks, _task_bytes(step), (), step.divides)
 
     def _calls(self, parts: TaskRanges) -> list[Call]:
         return [self._own.call(self._tables, parts)]
 
 
-class _Staged:
-    """Two or three kernels over a step, block by block."""
+class _StagedStep:
+    """A staged copy: two or three kernels, block by block."""
 
     def __init__(self, step: StagedCopy, source: ElementFormat, target: ElementFormat) -> None:
         self._step = step
-        # Packed elements stay in the order they have.
+        # Staging keeps the order of packed elements in their bytes.
         low_first = (source if step.bits[0] < 8 else target).low_first
         signed = source.signed and step.bits[1] >= 8
         staging = [ElementFormat(layout.bits >= 8 or low_first, signed) for layout in step.staging]
         self._formats = list(pairwise((source, *staging, target)))
-        # Blocks repeat at other offsets: their tables are made once.
+        # Blocks that differ only in their offsets share tables.
         self._known = _Templates(_MOST_BLOCKS)
 
     def at(self, shift: tuple[int, int]) -> Copy:
@@ -203,46 +203,43 @@ class _Staged:
 
         def tasks() -> Iterator[Task]:
             for parts in step.tasks():
-                alike, moved = _apart(parts)
-                phase, there = _split((shift[0] + moved[0], shift[1] + moved[1]))
+                alike, moved = _without_shifts(parts)
+                phase, there = _split_shift((shift[0] + moved[0], shift[1] + moved[1]))
                 yield Task(self._known.of((phase, alike), partial(self._calls, alike, phase)), there)
 
         if _is_one_task(step):
-            return at_once(program_of(list(tasks())), step.block_bytes)
-        return Copying(tasks, _task_bytes(step), step.block_bytes, step.divides)
+            return single_task_copy(program_of(list(tasks())), step.block_bytes)
+        return ParallelCopy(tasks, _task_bytes(step), step.block_bytes, step.divides)
 
     def _calls(self, parts: TaskRanges, phase: tuple[int, int]) -> list[Call]:
-        """The calls that keep what lies in words of the target besides, and those of all stages of a block.
-
-        As if it had no shift but `phase`.
-        """
+        """The calls for a block: save the other elements in the target's words, then all stages. Shifted by `phase`."""
         buffers = [SOURCE, *range(BLOCK, BLOCK + len(self._step.staging)), TARGET]
         streaming = [0] * (len(self._formats) - 1) + [_streams(self._step, self._step.bits[1])]
-        # Words of the target go to the last block as they are.
+        # Copy words of the target unchanged to the last block.
         calls = [
-            _WithFormats(step, *self._formats[-1][::-1], 0).whole((0, 0), (buffers[-1], buffers[-2]))
+            _FormattedStep(step, *self._formats[-1][::-1], 0).whole((0, 0), (buffers[-1], buffers[-2]))
             for step in self._step.kept(parts, phase)
         ]
         for k, steps in enumerate(self._step.stages(parts, phase)):
             for step in steps:
-                own = _WithFormats(step, *self._formats[k], streaming[k])
+                own = _FormattedStep(step, *self._formats[k], streaming[k])
                 calls.append(own.whole((0, 0), (buffers[k], buffers[k + 1])))
         return calls
 
 
-class _Filled:
-    """The steps of a fill. What is copied is one element, repeated."""
+class _Fill:
+    """The steps of a fill. The source is one element, repeated."""
 
     def __init__(self, steps: list[FillStep]) -> None:
         self._steps = steps
         self._size = sum(step.filled_bytes for step in steps)
         self._known = _Templates(_MOST_TEMPLATES)
-        # A small fill is done before another thread has begun.
+        # A small fill ends before another thread would start.
         divides = self._size > limits.current.shared_fill_bytes
-        self._copy = Copying(self._tasks, limits.current.fill_task_bytes, (), divides)
+        self._copy = ParallelCopy(self._tasks, limits.current.fill_task_bytes, (), divides)
 
     def at(self, shift: tuple[int, int]) -> Copy:
-        """The steps. Those of a fill are not shifted."""
+        """The fill, which is never shifted."""
         assert shift == (0, 0)
         return self._copy
 
@@ -260,18 +257,18 @@ class _Filled:
 
 
 def _task_bytes(step: VectorStep | NestStep | StagedCopy) -> int:
-    """Bytes of the target that a task writes, about."""
+    """Approximate bytes of the target that a task writes."""
     first = next(iter(step.tasks()), ())
     bits = step.bits[1] if isinstance(step, StagedCopy) else step.bits
     return math.prod(part.stop - part.start for part in first) * bits // 8
 
 
-def bound(
+def bind(
     name: str, widths: tuple[int, int], source: ElementFormat, target: ElementFormat, streaming: int = 0
 ) -> BoundKernel:
-    """A kernel with its options: all its arguments but buffers and tables.
+    """A kernel with its options bound: all its arguments but buffers and tables.
 
-    `widths` are the bits of an element on both sides.
+    `widths` are the bits of an element in source and target.
 
     Raises
     ------
@@ -290,7 +287,7 @@ def bound(
 def _arguments(
     name: str, widths: tuple[int, int], source: ElementFormat, target: ElementFormat, streaming: int
 ) -> Callable[[tuple[Any, ...], Bytes], tuple[Any, ...]]:
-    """What completes tables, with scratch memory, to the arguments of a kernel."""
+    """A function that makes a kernel's arguments behind the buffers of its tables and scratch memory."""
     bits = min(widths)
     signed = int(source.signed and widths[0] < 8 == widths[1])
     orders = int(not source.low_first), int(not target.low_first)
@@ -320,5 +317,5 @@ def _arguments(
 
 
 def _streams(step: VectorStep | NestStep | StagedCopy, bits: int) -> int:
-    """Whether the target is large enough to write its lines past the caches."""
+    """1 if the target is large enough for streaming stores, otherwise 0."""
     return int(step.elements * bits >= 8 * limits.current.stream_bytes)

@@ -1,4 +1,4 @@
-"""Flat memory: new, at the start of a cache line, with pages behind it; at an address; read-only."""
+"""Flat memory: allocated, aligned and populated; at a given address; read-only."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ from strided.runtime import limits
 from strided.runtime.aliases import Bytes
 from strided.runtime.threads import get_num_threads, run
 
-#: The dtype itself: NumPy would make it of the type each time.
+#: A dtype, because NumPy would convert the type each time.
 BYTE = np.dtype(np.uint8)
 _byte_of = ctypes.c_char.from_buffer
-#: MADV_POPULATE_WRITE, since Linux 5.14; older systems refuse it, which does no harm.
+#: MADV_POPULATE_WRITE, since Linux 5.14; older systems return an error, which does no harm.
 _POPULATE_WRITE = 23
 
 
 def empty_aligned(nbytes: int) -> Bytes:
-    """Flat memory that begins on a cache line; its contents are undefined.
+    """Flat memory that begins at a cache line, with undefined contents.
 
-    It comes from NumPy, which asks the system for huge pages for large arrays. The pages of a large one exist when this
-    returns, if the system can do that: it takes a third of the time of page faults, which streaming stores wait for.
+    NumPy allocates it, which requests huge pages for large arrays. If the system can, the pages of a large array are
+    populated here: that takes a third of the time of page faults, which stall streaming stores.
 
     >>> empty_aligned(100).ctypes.data % 64
     0
     """
     raw = np.empty(nbytes + LINE_BYTES, BYTE)
-    # A third of the time of asking NumPy, which matters to small arrays.
+    # Takes a third of the time of `address_of`, which matters for small arrays.
     start = -ctypes.addressof(_byte_of(raw.data)) % LINE_BYTES
     memory = raw[start : start + nbytes]
     if nbytes >= limits.current.populated_bytes:
@@ -43,7 +43,7 @@ def empty_aligned(nbytes: int) -> Bytes:
 
 
 def _populate(memory: Bytes) -> None:
-    """Have the system put pages behind memory; if it cannot, they come with the first write."""
+    """Ask the system to populate the pages of memory; if it cannot, page faults do."""
     madvise = _madvise()
     if madvise is None:
         return
@@ -58,7 +58,7 @@ def _populate(memory: Bytes) -> None:
 
 @cache
 def _madvise() -> Callable[[int, int, int], int] | None:
-    """The system's ``madvise(address, bytes, advice)``, on Linux. Python's own has it for file mappings alone."""
+    """Linux's ``madvise(address, bytes, advice)``, which Python offers for file mappings only."""
     if sys.platform != "linux":
         return None
     try:
@@ -77,7 +77,7 @@ def address_of(x: npt.NDArray[Any]) -> int:
 
 
 class _Memory:
-    """Memory at an address, as an array interface for NumPy, and what keeps it alive."""
+    """Memory at an address, with NumPy's array interface, and an object that keeps it alive."""
 
     def __init__(self, address: int, size: int, keeper: object, writeable: bool) -> None:
         self.keeper = keeper
@@ -86,13 +86,13 @@ class _Memory:
 
 
 def bytes_at(address: int, size: int, keeper: object, *, writeable: bool) -> Bytes:
-    """The bytes from an address on, which hold on to the object that keeps them alive."""
+    """`size` bytes at an address, as an array that refers to `keeper`, which keeps the memory alive."""
     found: Bytes = np.asarray(_Memory(address, size, keeper, writeable))
     return found
 
 
 def read_only(buffer: Bytes) -> Bytes:
-    """The same bytes, read-only."""
+    """A read-only view of a buffer."""
     if not buffer.flags.writeable:
         return buffer
     buffer = buffer.view()

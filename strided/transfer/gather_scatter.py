@@ -1,7 +1,7 @@
-"""Elements chosen one by one: taken from element offsets and put there.
+"""Gather and scatter: elements are read and written at arrays of element offsets.
 
-NumPy alone takes small numbers of them, and elements of fewer than eight bits or at unusual steps. Kernels take the
-rest, several times as fast as ``take``.
+NumPy does small numbers of elements, packed elements, and elements at unusual steps. Kernels do the rest, several times
+as fast as ``numpy.take``.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from strided.transfer.region import Region
 
 
 def gather(source: Region, offsets: Offsets, out: npt.NDArray[Any]) -> None:
-    """Put the elements at element offsets into `out`: a contiguous array of the same shape, elements in whole bytes.
+    """Read the elements at element offsets into `out`: a contiguous array of the same shape, not packed.
 
     Raises
     ------
@@ -46,7 +46,7 @@ def gather(source: Region, offsets: Offsets, out: npt.NDArray[Any]) -> None:
 
 
 def _gather(source: Region, offsets_of: Callable[[int, int], Offsets], out: npt.NDArray[Any]) -> None:
-    """Gather by the kernel; ``offsets_of(start, stop)`` gives the offsets of some of the elements of `out`."""
+    """Gather with the kernel. ``offsets_of(start, stop)`` returns the offsets of a range of the raveled `out`."""
     kernel, width, from_ = kernels.load("gather"), source.bits // 8, source.buffer
     target = out.reshape(-1).view(np.uint8)
 
@@ -55,11 +55,11 @@ def _gather(source: Region, offsets_of: Callable[[int, int], Offsets], out: npt.
         if kernel(from_, target[start * width : stop * width], offsets, width):
             check_offsets(offsets, source.elements)
 
-    run(task, _ranges(out.size), threads=get_num_threads())
+    run(task, _task_ranges(out.size), threads=get_num_threads())
 
 
 def scatter(destination: Region, offsets: Offsets, values: npt.NDArray[Any]) -> None:
-    """Put `values` at element offsets; where an offset comes twice, the last of its values stays.
+    """Write `values` at element offsets. If an offset repeats, its last value stays.
 
     Raises
     ------
@@ -70,37 +70,37 @@ def scatter(destination: Region, offsets: Offsets, values: npt.NDArray[Any]) -> 
     values = np.ascontiguousarray(np.broadcast_to(values, offsets.shape))
     patterns: npt.NDArray[Any] = values.reshape(-1).view(WORDS[max(8, destination.bits) // 8])
     flat = np.ascontiguousarray(offsets, np.int64).reshape(-1)
-    # One thread alone: with several, not the last value might stay.
+    # A single thread, so that the last value of a repeated offset stays.
     if not _is_for_kernels(destination, offsets.size, "scatter"):
-        for start, stop in _ranges(flat.size):
+        for start, stop in _task_ranges(flat.size):
             put(destination, flat[start:stop], patterns[start:stop])
         return
     kernel, width, from_ = kernels.load("scatter"), destination.bits // 8, patterns.view(np.uint8)
-    for start, stop in _ranges(flat.size):
+    for start, stop in _task_ranges(flat.size):
         kernel(from_[start * width : stop * width], destination.buffer, flat[start:stop], width)
 
 
 def gather_at(source: Region, index: Sequence[Offsets | int], out: npt.NDArray[Any]) -> None:
-    """Put the elements at arrays of indices, which broadcast to the shape of `out`, into `out`.
+    """Read the elements at index arrays, which broadcast to the shape of `out`, into `out`.
 
-    The same as `gather` of `offsets_at`, without memory for all the offsets. `index` as there, `out` as in `gather`.
+    The same as `gather` with `offsets_at`, without storing all offsets.
 
     Raises
     ------
     BufferSizeError
-        An index leads outside the buffer.
+        An element lies outside the buffer.
     ValueError
         `out` is not contiguous.
     """
     regular = source.map.is_regular and out.flags.c_contiguous
     if regular and _is_for_kernels(source, out.size, "gather", "add_digits"):
-        _gather(source, _Places(source.map, index, out.shape).offsets, out)
+        _gather(source, _IndexedOffsets(source.map, index, out.shape).offsets, out)
     else:
         gather(source, offsets_at(source.map, index, out.shape), out)
 
 
 def offsets_at(map_: AddressMap, index: Sequence[Offsets | int], shape: tuple[int, ...]) -> Offsets:
-    """The element offsets at arrays of indices, one for each axis of a map, that broadcast to `shape`.
+    """The element offsets at index arrays, one for each axis of a map, broadcast to `shape`.
 
     The indices must be in bounds and not negative.
 
@@ -109,65 +109,65 @@ def offsets_at(map_: AddressMap, index: Sequence[Offsets | int], shape: tuple[in
     [[1, 3], [9, 11]]
     """
     size = math.prod(shape)
-    if size < _least() or not map_.is_regular or not kernels.is_ready("add_digits"):
+    if size < _kernel_threshold() or not map_.is_regular or not kernels.is_ready("add_digits"):
         return np.array(np.broadcast_to(np.asarray(map_.offset_of(index), np.int64), shape))
-    places = _Places(map_, index, shape)
+    places = _IndexedOffsets(map_, index, shape)
     offsets = np.empty(size, np.int64)
 
     def task(start: int, stop: int) -> None:
         offsets[start:stop] = places.offsets(start, stop)
 
-    run(task, _ranges(size), threads=get_num_threads())
+    run(task, _task_ranges(size), threads=get_num_threads())
     return offsets.reshape(shape)
 
 
-class _Places:
-    """Element offsets at arrays of indices, some at a time."""
+class _IndexedOffsets:
+    """Element offsets at index arrays, computed for a range at a time."""
 
     def __init__(self, map_: AddressMap, index: Sequence[Offsets | int], shape: tuple[int, ...]) -> None:
         self._kernel = kernels.load("add_digits")
         self._base = map_.base
-        # Axes whose indices fill the shape are followed by the kernel; the others are small tables that are spread.
-        self._whole: list[tuple[Offsets, Term, Offsets]] = []
+        # The kernel evaluates index arrays of the full shape. The offsets of smaller ones are a table that broadcasts.
+        self._full: list[tuple[Offsets, Term, Offsets]] = []
         table: Offsets | None = None
         for terms, at in zip(map_.axes, index, strict=True):
             if np.ndim(at) == 0:
                 self._base += sum(int(term.offset_at(int(at))) for term in terms)
             elif np.shape(at) == shape:
                 flat = np.ascontiguousarray(at, np.int64).reshape(-1)
-                self._whole += ((flat, term, _as_table(term)) for term in terms)
+                self._full += ((flat, term, _as_table(term)) for term in terms)
             else:
                 offsets = offsets_along(terms, np.asarray(at, np.int64))
                 table = offsets if table is None else table + offsets
-        self._spread = None if table is None else np.broadcast_to(table, shape).reshape(-1)
+        self._broadcast = None if table is None else np.broadcast_to(table, shape).reshape(-1)
 
     def offsets(self, start: int, stop: int) -> Offsets:
-        """The offsets from one place to another of the shape, row-major."""
+        """The offsets of a range of the raveled result."""
         offsets = np.full(stop - start, self._base, np.int64)
-        if self._spread is not None:
-            offsets += self._spread[start:stop]
-        for at, term, digits in self._whole:
+        if self._broadcast is not None:
+            offsets += self._broadcast[start:stop]
+        for at, term, digits in self._full:
             self._kernel(at[start:stop], term.start, term.step, digits, offsets)
         return offsets
 
 
 def _as_table(term: Term) -> Offsets:
-    """The digits of a term as rows. The last one's size is never reached: a power of two is cheaper to divide by."""
+    """The digits of a term as rows. The size of the last one may be any larger number: powers of two divide fastest."""
     rows = [*term.digits[:-1], *(digit._replace(size=1 << 62) for digit in term.digits[-1:])]
     return np.array(rows, np.int64).reshape(-1, 3)
 
 
-def _least() -> int:
+def _kernel_threshold() -> int:
     return limits.current.offsets_elements if kernels.is_loaded() else limits.current.loading_elements
 
 
 def _is_for_kernels(region: Region, size: int, *names: str) -> bool:
-    """Whether elements of a region are worth these kernels, and they are ready."""
-    worth = size >= _least() and 8 <= region.bits <= 64 and not region.unit_bits
+    """Whether these kernels can take the elements, are worth it, and are ready."""
+    worth = size >= _kernel_threshold() and 8 <= region.bits <= 64 and not region.unit_bits
     return worth and all([kernels.is_ready(name) for name in names])
 
 
-def _ranges(size: int) -> Iterator[tuple[int, int]]:
+def _task_ranges(size: int) -> Iterator[tuple[int, int]]:
     length = limits.current.gather_task_elements
     for start in range(0, size, length):
         yield start, min(size, start + length)

@@ -1,7 +1,6 @@
-"""Programs: the tasks of a copy as calls of kernels, which threads share and carry out without Python.
+"""Programs: the tasks of a copy as kernel calls, which threads share and execute without Python.
 
-The tables of a task depend on where it lies only as far as tiles repeat: tasks that are alike have a `Template` in
-common, and each has a shift of its own.
+Since tiles repeat, many tasks differ only in their offsets. They share a `Template`, and each has its own shift.
 """
 
 from __future__ import annotations
@@ -22,16 +21,16 @@ from strided.runtime.aliases import Bytes, Table
 from strided.runtime.threads import Leave, get_num_threads, run
 from strided.transfer.flat_memory import address_of, empty_aligned
 
-#: Tasks and bytes of the tables of a program that is kept for the next copy.
+#: The most tasks, and bytes of tables, of a program that is kept for the next copy.
 _MOST_KEPT, _KEPT_BYTES = 1 << 14, 1 << 20
-#: Most tasks that are made before any of them is begun. The first ones are few.
+#: The most tasks of a batch. The first batches are smaller.
 _MOST_MADE = 1 << 10
-#: Bytes of the target that one thread writes until it looks for Ctrl-C.
+#: Bytes of the target that the calling thread writes between checks for Ctrl-C.
 _LOOK_BYTES = 1 << 23
 #: More than any number of tasks.
 _ALL = 1 << 62
 
-#: Scratch memory where a call is recorded.
+#: Stands for a thread's scratch memory in the arguments of a call.
 SCRATCH = np.empty(kernels.SCRATCH_BYTES, np.uint8)
 
 #: A copy from one buffer to another.
@@ -39,18 +38,18 @@ Copy: TypeAlias = Callable[[Bytes, Bytes], None]
 
 
 class Call(NamedTuple):
-    """One call of a kernel.
+    """One kernel call.
 
     Attributes
     ----------
     kernel : str
-        Its name.
+        Name of the kernel.
     arguments : tuple
-        What it takes behind source and target: tables first. `SCRATCH` stands for every thread's own scratch memory.
+        Its arguments behind source and target: tables first. `SCRATCH` stands for the thread's scratch memory.
     buffers : (int, int)
-        What it takes as source and target: `records.SOURCE`, `records.TARGET`, or blocks from `records.BLOCK` on.
+        Its source and target: `records.SOURCE`, `records.TARGET`, or a block, from `records.BLOCK` on.
     units : (int, int)
-        Bits that one of its offsets counts on both sides.
+        Units of its source and target offsets, in bits.
     """
 
     kernel: str
@@ -60,18 +59,18 @@ class Call(NamedTuple):
 
 
 class Template(NamedTuple):
-    """The calls of tasks that are alike, one after the other.
+    """The calls of tasks that differ only in their shifts.
 
     Attributes
     ----------
     records : ndarray of int64
-        Their records.
+        The records of the calls, in order.
     calls : int
-        How many they are.
+        Number of calls.
     tables : tuple of ndarray
-        What must live as long as the records.
+        Tables whose addresses are in the records; they must live as long.
     room_bytes : int
-        What `run_tasks` needs for itself.
+        Memory that `run_tasks` needs for itself.
     """
 
     records: Table
@@ -81,27 +80,27 @@ class Template(NamedTuple):
 
 
 class Task(NamedTuple):
-    """A template, and the bits to shift the source and the target by."""
+    """A template, and the shifts of source and target in bits."""
 
     template: Template
     shift: tuple[int, int]
 
 
 class Program(NamedTuple):
-    """Tasks as `run_tasks` takes them.
+    """Tasks in the form that `run_tasks` takes.
 
     Attributes
     ----------
     words : ndarray of int64
-        The tasks, and their records.
+        The tasks, and the records of their templates.
     address : int
-        Of the words.
+        Address of `words`.
     tasks : int
-        How many they are.
+        Number of tasks.
     templates : tuple of Template
-        What must live as long as the records.
+        The templates, which hold the tables that records refer to.
     room_bytes : int
-        What `run_tasks` needs for itself.
+        Memory that `run_tasks` needs for itself.
     """
 
     words: Table
@@ -112,7 +111,7 @@ class Program(NamedTuple):
 
     @property
     def kept_bytes(self) -> int:
-        """The bytes of its tables, each counted once, and of itself."""
+        """Bytes of `words` and of the tables, each counted once."""
         tables = {id(table): table.nbytes for template in self.templates for table in template.tables}
         return sum(tables.values()) + self.words.nbytes
 
@@ -123,7 +122,7 @@ def template_of(calls: Sequence[Call]) -> Template:
     Raises
     ------
     NotCompiled
-        A kernel is not ready. All of them are being compiled.
+        A kernel is not ready. All that are missing are being compiled.
     """
     entries = kernels.entries_of([call.kernel for call in calls])
     found = [
@@ -157,19 +156,19 @@ def program_of(tasks: Sequence[Task]) -> Program:
     return Program(words, address_of(words), len(tasks), tuple(templates), room)
 
 
-class Copying:
-    """A copy by tasks, which are made when it is first carried out, and kept if they are few.
+class ParallelCopy:
+    """A copy by tasks, which are made when it is first called, and kept if they are few.
 
     Parameters
     ----------
     tasks : callable
-        Lists the tasks, for as many threads as are set.
+        Iterates over the tasks, for the current number of threads.
     task_bytes : int
-        Bytes of the target that a task writes, about.
+        Approximate bytes of the target that a task writes.
     block_bytes : tuple of int
-        Bytes of each block between source and target, two at most.
+        Bytes of each staging block, two at most.
     divides : bool
-        Whether threads may share it.
+        Whether threads may share the tasks.
     """
 
     def __init__(
@@ -188,7 +187,7 @@ class Copying:
             A kernel is not ready.
         """
         threads = get_num_threads() if self._divides else 1
-        # Tasks are made for a number of threads.
+        # The tasks depend on the number of threads.
         if self._kept is not None and self._kept[0] == threads:
             program = self._kept[1]
             self._carry_out([program], source, target, min(threads, program.tasks))
@@ -205,7 +204,7 @@ class Copying:
                 yield program_of(some)
 
         following = programs()
-        # If a kernel is missing, no thread has begun.
+        # Make the first batch now, so that NotCompiled is raised before any thread starts.
         first = list(islice(following, 1))
         self._carry_out(chain(first, following), source, target, threads)
         if made is not None:
@@ -214,7 +213,7 @@ class Copying:
                 self._kept = threads, program
 
     def _carry_out(self, programs: Iterable[Program], source: Bytes, target: Bytes, threads: int) -> None:
-        """Carry out programs, each by all threads."""
+        """Execute programs, each with all threads."""
         run_tasks = kernels.wanted("run_tasks")
         caller = threading.get_ident()
         counter, stopped = np.zeros(1, np.int64), False
@@ -227,7 +226,7 @@ class Copying:
                     yield program, counter
 
         def work(program: Program, taken: Table) -> None:
-            # Ctrl-C comes to the thread that called.
+            # Only the calling thread returns to look for Ctrl-C.
             is_caller = threading.get_ident() == caller
             most = self._until_look if is_caller else _ALL
             try:
@@ -248,64 +247,64 @@ class Copying:
         run(work, pieces(), threads=threads, stop=stop)
 
 
-def at_once(program: Program, block_bytes: tuple[int, ...] = ()) -> Copy:
-    """The copy by a program of one task, on one thread."""
+def single_task_copy(program: Program, block_bytes: tuple[int, ...] = ()) -> Copy:
+    """The copy by a program of one task, in the calling thread."""
     run_tasks = kernels.wanted("run_tasks")
 
     def copy(source: Bytes, target: Bytes) -> None:
-        # What is known by its address is held here, as a signal's handler may convert an array meanwhile: the thread's
-        # memory, the program, and with it all tables whose addresses are in its records.
+        # Keep references to all memory that is passed by address: the thread's memory, the program, and with it the
+        # tables. A signal handler may convert another array meanwhile, and replace the thread's memory.
         _, address, tasks, _, size = program
-        room_bytes, room, _words = _own.room
+        room_bytes, room, _words = _thread_memory.room
         if room_bytes < size:
             room, _words = _room(size)
         blocks = blocks_of(block_bytes) if block_bytes else []
         places = _places_of(blocks) if blocks else _NO_BLOCKS
-        run_tasks(source, target, room, places, address, tasks, _UNCOUNTED, tasks)
+        run_tasks(source, target, room, places, address, tasks, _NO_COUNTER, tasks)
 
     return copy
 
 
-#: In place of the address of a counter: all tasks are one thread's.
-_UNCOUNTED = 0
+#: Passed instead of the address of a counter if one thread does all tasks.
+_NO_COUNTER = 0
 
 
-class _Own(threading.local):
-    """A thread's own memory: the scratch of kernels, blocks, and the room of `run_tasks` with its bytes and address."""
+class _ThreadMemory(threading.local):
+    """A thread's memory: scratch for kernels, staging blocks, and room for `run_tasks` as (bytes, address, memory)."""
 
     def __init__(self) -> None:
         self.scratch = self.blocks = np.empty(0, np.uint8)
         self.room: tuple[int, int, Table] = 0, 0, np.empty(0, np.int64)
 
 
-_own = _Own()
+_thread_memory = _ThreadMemory()
 
 
 def scratch() -> Bytes:
     """This thread's scratch memory for kernels."""
-    if not _own.scratch.size:
-        _own.scratch = empty_aligned(kernels.SCRATCH_BYTES)
-    return _own.scratch
+    if not _thread_memory.scratch.size:
+        _thread_memory.scratch = empty_aligned(kernels.SCRATCH_BYTES)
+    return _thread_memory.scratch
 
 
 def _room(size: int) -> tuple[int, Table]:
-    """The address of this thread's room for `run_tasks`, of at least so many bytes, and what has to be held for it."""
-    if _own.room[0] < size:
+    """This thread's room for `run_tasks`, of at least `size` bytes: its address, and the array that keeps it alive."""
+    if _thread_memory.room[0] < size:
         words = empty_aligned(size).view(np.int64)
         words[SCRATCH_AT] = address_of(scratch())
-        _own.room = size, address_of(words), words
-    return _own.room[1:]
+        _thread_memory.room = size, address_of(words), words
+    return _thread_memory.room[1:]
 
 
 def blocks_of(sizes: tuple[int, ...]) -> list[Bytes]:
-    """This thread's memory for the blocks of a staged copy, of at least so many bytes each."""
+    """This thread's memory for the blocks of a staged copy, of at least `sizes` bytes."""
     if not sizes:
         return []
-    # All take as much as limits say, so that it is made once.
+    # Allocate what the limits allow at the first time, so that it need not grow.
     each = max(*sizes, limits.current.staging_bytes // len(sizes)) + LINE_BYTES - 1 & -LINE_BYTES
-    if _own.blocks.size < each * len(sizes):
-        _own.blocks = empty_aligned(each * len(sizes))
-    memory = _own.blocks
+    if _thread_memory.blocks.size < each * len(sizes):
+        _thread_memory.blocks = empty_aligned(each * len(sizes))
+    memory = _thread_memory.blocks
     return [memory[k * each : (k + 1) * each] for k in range(len(sizes))]
 
 
@@ -313,6 +312,6 @@ _NO_BLOCKS = (0,) * 2 * (BUFFERS - BLOCK)
 
 
 def _places_of(blocks: Sequence[Bytes]) -> tuple[int, ...]:
-    """The address and the bytes of each block, as `run_tasks` takes them; zeros for those that are not used."""
+    """The address and size of each block, as `run_tasks` takes them; zeros for unused ones."""
     places = [number for block in blocks for number in (address_of(block), block.size)]
     return *places, *_NO_BLOCKS[len(places) :]

@@ -1,8 +1,8 @@
-"""Read-ahead: telling the system which pages of a mapped file a window wants.
+"""Read-ahead: tells the system which pages of a mapped file a copy needs.
 
-Left alone, the system reads well over a hundred kilobytes around every page that is touched first. That is right for
-whole files, and wrong for a window of a large tiled array, whose tiles lie far apart. So during a copy that touches few
-pages of a mapping, the system is told which ones, and to read no others.
+By default the system reads well over a hundred kilobytes around every page that is accessed first. That is right for
+whole files, but not for a window of a large tiled array, whose tiles lie far apart. So during a copy that needs few
+pages of a mapping, the system is told to read these pages and no others.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from strided.transfer.region import Region
 
 
 class Mapping(NamedTuple):
-    """A file mapping, and the byte of it at which a buffer begins."""
+    """A file mapping, and the position in it at which a buffer begins, in bytes."""
 
     file: mmap.mmap
     start: int
@@ -42,8 +42,8 @@ def mapping_of(buffer: Bytes) -> Mapping | None:
 
 
 @contextmanager
-def few_pages(mapping: Mapping, region: Region) -> Iterator[None]:
-    """Within this, a region in a file mapping is read without reading much around its elements."""
+def sparse_access(mapping: Mapping, region: Region) -> Iterator[None]:
+    """Context in which accesses to a sparse region of a file mapping read only the pages of its elements."""
     pages = _pages(region.map, region.storage, mapping.start)
     if pages is None:
         yield
@@ -64,9 +64,9 @@ def few_pages(mapping: Mapping, region: Region) -> Iterator[None]:
 @forgettable
 @lru_cache(maxsize=64)
 def _pages(map_: AddressMap, storage: Storage, start: int) -> Table | None:
-    """(first page, page behind the last) of the ranges in which a view lies, in order; None if they are not few.
+    """Ranges of pages, (start, stop) in order, that hold a view; None if they are too many.
 
-    `start` is the byte of the mapping at which the buffer begins.
+    `start` is the position of the buffer in the mapping, in bytes.
     """
     span = span_of(map_, storage)
     runs = _runs(map_, storage) if span is not None and span[1] - span[0] > limits.current.advised_bytes else None
@@ -79,11 +79,11 @@ def _pages(map_: AddressMap, storage: Storage, start: int) -> Table | None:
 
 
 def _runs(map_: AddressMap, storage: Storage) -> tuple[Table, Table | int] | None:
-    """First bytes and lengths of the runs that make up a view, or None if they are too many."""
+    """Positions and lengths of the runs of bytes that make up a view; None if they are too many."""
     runs = runs_of(map_, storage.bits, storage.unit)
     if runs and sum(part.number for part in runs) <= limits.current.advised_runs:
         return table_of(runs)
     if map_.size <= limits.current.advised_runs:
-        # Steps that no tile divides: element by element.
+        # An irregular view: one run for each element.
         return map_.offsets().reshape(-1) * storage.unit // 8, -(-storage.bits // 8)
     return None

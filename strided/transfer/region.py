@@ -1,7 +1,6 @@
 """Regions: a flat buffer, and the map of a view on it.
 
-That is all that conversions know: a region of a file in some TPU layout and one of an ndarray that was sliced backwards
-look alike.
+Conversions need nothing else, so a file in a TPU layout and a reversed ndarray are treated alike.
 """
 
 from __future__ import annotations
@@ -25,17 +24,17 @@ class Region(NamedTuple):
     Attributes
     ----------
     buffer : ndarray of uint8
-        The whole memory, one axis, contiguous; possibly read-only.
+        The whole buffer: contiguous, with one axis, possibly read-only.
     map : AddressMap
         Shape of the view, and where its elements lie.
     bits : int
         Bits of one element in the buffer: 1, 2, 4, 8, 16, 32, 64 or 128.
     low_first : bool
-        Below eight bits: whether the first element of a byte lies in its low bits.
+        For packed elements: whether the first element of a byte lies in its low bits.
     signed : bool
-        Below eight bits: whether a value is sign-extended as it is unpacked to a byte.
+        For packed elements: whether values are sign-extended when they are unpacked.
     unit_bits : int
-        Bits that one step of an offset is; 0 stands for `bits`.
+        The unit of offsets in bits; 0 means `bits`.
     """
 
     buffer: Bytes
@@ -47,21 +46,21 @@ class Region(NamedTuple):
 
     @property
     def storage(self) -> Storage:
-        """How the elements lie, for planning."""
+        """The element format, for planning."""
         return _storage(self.bits, self.unit_bits, self.low_first)
 
     @property
     def elements(self) -> int:
-        """Elements for which the buffer has room."""
+        """Number of elements that fit in the buffer."""
         return self.buffer.size * 8 // self.bits
 
 
-#: Small copies would notice how long it takes to make one.
+#: Cached, because making one takes a noticeable part of a small copy.
 _storage = lru_cache(maxsize=256)(Storage)
 
 
 def region_of_ndarray(x: npt.NDArray[Any]) -> Region:
-    """A region of an ndarray with any strides.
+    """The region of an ndarray with any strides.
 
     >>> region_of_ndarray(np.zeros((4, 6), np.float32)[::2, ::-1]).map.strides
     (12, -1)
@@ -70,10 +69,10 @@ def region_of_ndarray(x: npt.NDArray[Any]) -> Region:
         x = x.view(np.ndarray)
     bits = 8 * x.itemsize
     if x.flags.c_contiguous:
-        # A third of the time that Region takes, which small copies notice.
+        # Takes a third of the time of `Region(...)`, which matters for small copies.
         return tuple.__new__(Region, (x.ravel().view(BYTE), _row_major(x.shape), bits, True, False, 0))
     low, high = np.lib.array_utils.byte_bounds(x)
-    # Fields of records may lie at steps that are no multiple of their size.
+    # The stride of a field of a structured array need not be a multiple of its item size.
     unit = math.gcd(x.itemsize, *x.strides)
     strides = [s // unit for s in x.strides]
     map_ = AddressMap.from_strides(x.shape, strides, (address_of(x) - low) // unit)
@@ -82,7 +81,7 @@ def region_of_ndarray(x: npt.NDArray[Any]) -> Region:
 
 
 def dense_region(shape: tuple[int, ...], itemsize: int) -> Region:
-    """A row-major region in new memory, with elements of `itemsize` bytes; its contents are undefined."""
+    """A row-major region in new memory, with elements of `itemsize` bytes and undefined contents."""
     return Region(empty_aligned(math.prod(shape) * itemsize), _row_major(shape), 8 * itemsize)
 
 
@@ -92,7 +91,7 @@ def _row_major(shape: tuple[int, ...]) -> AddressMap:
 
 
 def may_overlap(first: Region, second: Region) -> bool:
-    """Whether a byte may belong to both regions: False is certain, True means that their spans meet."""
+    """Whether two regions may share a byte: if their spans overlap. False is certain."""
     if not np.may_share_memory(first.buffer, second.buffer):
         return False
     if first.map.size == 0 or second.map.size == 0:
@@ -102,7 +101,7 @@ def may_overlap(first: Region, second: Region) -> bool:
 
 
 def addresses_of(region: Region) -> tuple[int, int]:
-    """The first address of a region, and the one past the last."""
+    """The address of the first byte of a region, and the address past its last byte."""
     address = address_of(region.buffer)
     span = span_of(region.map, region.storage) or (0, region.buffer.size)
     return address + span[0], address + span[1]

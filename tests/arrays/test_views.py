@@ -557,7 +557,7 @@ def test_diagonals_of_views_with_steps(layout: str, steps: tuple[int, int]) -> N
 )
 def test_what_moves_more_than_axes_is_refused(operation: Any) -> None:
     a = sd.LayoutArray.from_numpy(np.arange(12.0).reshape(3, 4), "{1,0:T(2,4)}")
-    with pytest.raises(ValueError, match="rearranged takes what moves, flips, adds or drops axes"):
+    with pytest.raises(ValueError, match="rearranged takes an operation that only moves, flips, adds or drops axes"):
         a.rearranged(operation)
 
 

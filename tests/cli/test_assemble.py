@@ -60,7 +60,7 @@ def test_compressed_shards_with_something_in_front(run: Run, tmp_path: Path, sha
 def test_shards_in_the_order_of_a_shell(run: Run, tmp_path: Path, shards: list[Path]) -> None:
     code, _, err = run("assemble", SHAPE, SHARDING, *sorted(shards), tmp_path / "x.npy")
     assert code == 2
-    assert f"{shards[2]} comes behind {shards[11]}: give shards in the order of their devices" in err
+    assert f"{shards[2]} comes after {shards[11]}: give shards in the order of their devices" in err
     named = [f"{device}={shard}" for device, shard in enumerate(shards)]
     assert run("assemble", SHAPE, SHARDING, *sorted(named), tmp_path / "x.npy")[0] == 0
     np.testing.assert_array_equal(np.load(tmp_path / "x.npy"), VALUES)
@@ -76,7 +76,7 @@ def test_shards_that_are_called_alike_in_the_folder_of_each_host(run: Run, tmp_p
     np.testing.assert_array_equal(np.load(tmp_path / "x.npy"), VALUES)
     code, _, err = run("assemble", SHAPE, SHARDING, *sorted(moved), tmp_path / "y.npy")
     assert code == 2
-    assert f"{moved[2]} comes behind {moved[11]}" in err
+    assert f"{moved[2]} comes after {moved[11]}" in err
 
 
 def test_names_whose_numbers_say_nothing(run: Run, tmp_path: Path, shards: list[Path]) -> None:
@@ -99,14 +99,14 @@ def test_some_shards_alone(run: Run, tmp_path: Path, shards: list[Path]) -> None
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        (["{1}", "{2}"], "x.npy: say whose each is, as in 0="),
+        (["{1}", "{2}"], "x.npy: say which device each is from, as in 0="),
         (["{1}"] * 12, "device1.bin is given twice: name a file for each device, or each as DEVICE=FILE"),
         (["0={0}", "{1}"], "device1.bin has no number, and others have: give all as DEVICE=FILE, or none"),
-        (["0={0}", "0={1}"], "two shards are of device 0"),
+        (["0={0}", "0={1}"], "device 0 has two shards"),
         (["0={0}", "12={1}"], "has no device 12"),
         (["0=nothing.bin"], "nothing.bin: No such file"),
-        (["-"], "standard input is read once"),
-        (["0=-"], "standard input is read once"),
+        (["-"], "standard input can be read only once"),
+        (["0=-"], "standard input can be read only once"),
     ],
 )
 def test_whose_shards_are_not_told(run: Run, tmp_path: Path, shards: list[Path], given: list[str], said: str) -> None:

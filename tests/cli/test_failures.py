@@ -32,7 +32,7 @@ from tests.commands import TEXT, Run, in_process_of_its_own, refuse_to_map
         (("show", "DUMP", SHAPE, "__import__('os')"), "expected integers, slices"),
         (("show", "DUMP", SHAPE, "0", "1"), "an index is one operand"),
         (("show", "DUMP", SHAPE, "--frob"), "--frob"),
-        (("show", "DIR"), "is a folder"),
+        (("show", "DIR"), "holds no arrays"),
         (("convert", "DUMP", SHAPE, "out.npy", "--to", "{0,1}"), ".npy files are row-major"),
         (("convert", "DUMP", SHAPE, "none/out.npy"), "No such file or directory; there is no folder none"),
         (("show", "none/of/these.bin", SHAPE), "these.bin: No such file; there is no folder none"),
@@ -50,9 +50,9 @@ from tests.commands import TEXT, Run, in_process_of_its_own, refuse_to_map
         (("convert", "DUMP"), "Missing argument 'OUT'"),
         (("convert", "DUMP", SHAPE), "Missing argument 'OUT'"),
         (("convert", "DUMP", SHAPE, "a", "b"), "a: No such file"),
-        (("convert", "DUMP", "out.npy"), "raw bytes do not say what they are"),
+        (("convert", "DUMP", "out.npy"), "raw bytes have no header"),
         (("show", "DUMP"), "'strided identify' looks for it"),
-        (("show", "DUMP", "(5,131)"), "'(5,131)' is no shape, and raw bytes do not say what they are"),
+        (("show", "DUMP", "(5,131)"), "'(5,131)' is no shape, and raw bytes have no header"),
         (("ls", "DUMP"), "'strided identify' looks for it"),
         (("info", TEXT, "--at", "1"), "has 2 numbers, not 1"),
         (("info", TEXT, "--at", "1,:"), "one integer for each dimension"),
@@ -60,7 +60,7 @@ from tests.commands import TEXT, Run, in_process_of_its_own, refuse_to_map
         (("ls", "nowhere"), "No such file"),
         (("show", SHAPE, "DUMP"), "the file comes first, then its shape"),
         (("show", "DIR", SHAPE), "is a folder"),
-        (("convert", "DIR", "out.npy"), "is a folder"),
+        (("convert", "DIR", "out.npy"), "holds no arrays"),
         (("info", "bfloat16[3]"), "did you mean bf16?"),
         (("convert", "DUMP", SHAPE, "out.npy", "--dtype", "frob"), "no element type 'frob'; those of arrays are"),
         (("convert", "DUMP", SHAPE, "out.npy", "--dtype", "e5m2"), "did you mean f8e5m2 or f8e5m2fnuz?"),
@@ -97,6 +97,13 @@ def test_an_error_of_the_system_that_names_no_file(run: Run, dump: Path, monkeyp
     monkeypatch.setattr(inspect, "statistics", fail)
     code, _, err = run("show", dump, SHAPE)
     assert (code, err) == (2, f"strided: {os.strerror(errno.EIO)}\n")
+
+
+@pytest.mark.parametrize(("setting", "code", "begin"), [("always", 0, "strided: warning: "), ("error", 2, "strided: ")])
+def test_a_warning_is_a_line_even_where_it_is_an_error(setting: str, code: int, begin: str) -> None:
+    ran = in_process_of_its_own("info", "f32[3]{0:S(200)}", env=os.environ | {"PYTHONWARNINGS": setting})
+    told = "XLA stores a memory space in 8 signed bits: S(200) wraps around to S(-56); read as XLA reads it"
+    assert (ran.returncode, ran.stderr) == (code, f"{begin}{told}\n")
 
 
 def test_too_little_memory_to_report_an_error_is_a_line(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -59,7 +59,7 @@ def test_of_a_huge_array_only_what_is_shown_is_read(run: Run, tmp_path: Path) ->
     code, out, err = run("show", path)
     assert (code, err) == (0, "")
     assert out.startswith("[0. 0. 0. ... 0. 0. 0.]\n")
-    assert out.endswith("\n--stats reads all 1,000,000,000,000,000 values for extremes and mean\n")
+    assert out.endswith("\n--stats reads all 1,000,000,000,000,000 values for minimum, maximum and mean\n")
 
 
 def test_show_counts_what_is_not_finite(run: Run, tmp_path: Path) -> None:

@@ -51,7 +51,7 @@ def test_warmup_names_each_kernel_before_it_is_compiled(
     with warnings.catch_warnings():
         warnings.simplefilter("always")
         assert run("warmup")[0] == 0
-    assert shown["run_tasks"].startswith(f"{_FIRST}strided: warning: what is compiled is not kept: ")
+    assert shown["run_tasks"].startswith(f"{_FIRST}strided: warning: compiled kernels are not kept: ")
 
 
 def test_what_several_processes_made_is_named_as_it_is_ready_and_the_rest_as_it_begins(

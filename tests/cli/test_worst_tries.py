@@ -30,7 +30,7 @@ TRIES = {
     "shape before its file, diff": (("diff", SHAPE, "x.bin", "x.npy"), "the file comes first"),
     "shape before its file, identify": (("identify", "bf16[5,131]", "x.bin"), "the file comes first"),
     "target first": (("convert", "out.npy", "x.bin", SHAPE), "Missing argument 'OUT': it comes last"),
-    "index before the shape": (("show", "x.bin", "0", SHAPE), f"right behind its file: x.bin '{SHAPE}'"),
+    "index before the shape": (("show", "x.bin", "0", SHAPE), f"right after its file: x.bin '{SHAPE}'"),
     "file as a shape": (("info", "x.bin"), "info takes a shape alone: 'strided show' reads x.bin"),
     "file and shape": (("info", "x.bin", SHAPE), "info takes a shape alone"),
     "array as a shape": (("info", "w.safetensors:b"), "info takes a shape alone: 'strided show' reads w.safetensors"),
@@ -61,7 +61,7 @@ TRIES = {
     "wrong type": (("show", "x.bin", "f32[5,131]{1,0:T(8,128)}"), "a factor of 2 may be those of two element types"),
     "no tiles": (("show", "long.bin", "bf16[5,131]"), "'strided identify' looks for layouts that fit"),
     # Another kind of file.
-    "folder": (("show", "folder"), "folder is a folder without arrays"),
+    "folder": (("show", "folder"), "folder holds no arrays"),
     "folder as the target": (("convert", "x.npy", "folder"), "folder is a folder: name a file in it"),
     "another folder to overwrite": (
         ("convert", "x.npy", "plain.zarr", "-f"),
@@ -76,10 +76,10 @@ TRIES = {
     "page in another format": (("explore", "f32[3]", "-o", "x.pdf"), "x.pdf: end the name in .html"),
     "layout of a program": (("explore", "m.txt", "--to", "{0}", "-o", "x.html"), "--to goes with a shape or an array"),
     "tolerance of one array": (("explore", "x.npy", "--ulp", "0", "-o", "x.html"), "go with --against"),
-    "two tolerances": (("diff", "x.npy", "x.npy", "--ulp", "3", "--atol", "1"), "--ulp counts instead of --rtol and"),
+    "two tolerances": (("diff", "x.npy", "x.npy", "--ulp", "3", "--atol", "1"), "--ulp replaces --rtol and"),
     "two tolerances of a page": (
         ("explore", "x.npy", "--against", "x.npy", "--ulp", "0", "--rtol", "1", "-o", "x.html"),
-        "--ulp counts instead of",
+        "--ulp replaces --rtol and",
     ),
     "layout of two arrays": (("explore", "x.npy", "--against", "x.npy", "--to", "{0,1}", "-o", "x.html"), "--to shows"),
     "shape of nothing": (("explore", "x.npy", "--against-shape", "f32[3]", "-o", "x.html"), "go with --against"),
@@ -117,7 +117,7 @@ TRIES = {
     "an index of 64 bits": (("show", "x.npy", str(2**63)), "9223372036854775808 is an index of no array"),
     "a window of 64 bits": (("info", "f32[3]", "--ranges", str(2**63)), "9223372036854775808 is an index of no array"),
     "header of gzip": (("ls", "header.gz"), "header.gz: broken gzip data: Compressed file ended"),
-    "more behind gzip": (("ls", "more.gz"), "more.gz: broken gzip data: other bytes follow its end"),
+    "more behind gzip": (("ls", "more.gz"), "more.gz: broken gzip data: followed by other bytes"),
     # Several modules, or none.
     "two modules": (
         ("hlo", "two.txt"),
@@ -128,19 +128,19 @@ TRIES = {
     "a page of two modules": (("explore", "two.txt", "-o", "x.html"), "--module 0 to --module 1 picks one"),
     "arrays of two modules": (("ls", "two.txt"), "several programs, and no arrays: 'strided hlo --module N' lists the"),
     "too few modules": (("hlo", "two.txt", "--module", "2"), "there is no module 2: this text holds 2"),
-    "a module of a folder": (("hlo", "folder", "--module", "0"), "a program of a folder is named, as in folder:NAME"),
-    "copies of a module of a folder": (("copies", "folder", "--module", "0"), "is named, as in folder:NAME"),
-    "a module of a program": (("hlo", "folder:m", "--module", "0"), "a name says which: leave it out"),
+    "a module of a folder": (("hlo", "folder", "--module", "0"), "in a folder, name the program, as in folder:NAME"),
+    "copies of a module of a folder": (("copies", "folder", "--module", "0"), "name the program, as in folder:NAME"),
+    "a module of a program": (("hlo", "folder:m", "--module", "0"), "the name says which: leave it out"),
     "a module of an array": (("explore", "x.npy", "--module", "0", "-o", "x.html"), "--module goes with one file"),
     "arrays of a log": (("ls", "log.txt"), "is about memory, and holds no arrays: 'strided memory' reads it"),
     "arrays of a memory report": (("show", "usage.pb"), "is about memory, and holds no arrays: 'strided memory' reads"),
     "HLO of a memory report": (("hlo", "usage.pb"), "is about memory, and holds no HLO: 'strided memory' reads it"),
-    "arrays of live ranges": (("show", "live.txt"), "live.txt is text, and holds no array that is known here"),
+    "arrays of live ranges": (("show", "live.txt"), "live.txt is text, and holds no array that strided can read"),
     "a TPU for nothing": (("copies", "m.txt", "--generation", "v4"), "names the TPU that --verify compiles for"),
     # Names.
     "nearly a file": (("show", "x.npi"), "did you mean x.npy?"),
     "slash behind a file": (("ls", "x.npy/"), "x.npy/: No such file; did you mean x.npy?"),
-    "slash before a name": (("show", "w.safetensors/layer/w"), "is named as in w.safetensors:layer/w"),
+    "slash before a name": (("show", "w.safetensors/layer/w"), "name an array in a file as w.safetensors:layer/w"),
     "nearly a name": (("show", "w.safetensors:layer/v"), "did you mean layer/w?"),
     "nearly a command": (("shwo", "x.bin"), "no command is called 'shwo'; did you mean show?"),
     "no command": (("help",), "'strided --help' lists the commands"),
@@ -164,14 +164,14 @@ TRIES = {
     ),
     "half of a header": (
         ("ls", "half.safetensors"),
-        "half.safetensors: a header of 120 bytes, of which the file has 42",
+        "half.safetensors: a header of 120 bytes, but only 42 follow its length",
     ),
-    "too large for an index": (("ls", "large.npy"), "large.npy: a damaged .npy header: its shape is none"),
-    "bzip2": (("ls", "x.npy.bz2"), "x.npy.bz2 is bzip2 data: expand it first"),
-    "xz": (("show", "x.npy.xz"), "x.npy.xz is xz data: expand it first"),
+    "too large for an index": (("ls", "large.npy"), "large.npy: a damaged .npy header: its shape is invalid"),
+    "bzip2": (("ls", "x.npy.bz2"), "x.npy.bz2 is bzip2 data: decompress it first"),
+    "xz": (("show", "x.npy.xz"), "x.npy.xz is xz data: decompress it first"),
     "an archive in gzip": (("show", "x.npz.gz"), "from a pipe or gzip data, or if it is no .npz, unpack it first"),
-    "an array of an archive in gzip": (("show", "x.npz.gz:a"), "from gzip or Zstandard data, expand it first"),
-    "a list of an archive in gzip": (("ls", "x.npz.gz"), "from gzip or Zstandard data, expand it first"),
+    "an array of an archive in gzip": (("show", "x.npz.gz:a"), "decompress gzip or Zstandard data first"),
+    "a list of an archive in gzip": (("ls", "x.npz.gz"), "decompress gzip or Zstandard data first"),
     "HDF5": (("ls", "x.h5"), "x.h5 is an HDF5 file: h5py reads it"),
     "HDF5 in gzip": (("ls", "x.h5.gz"), "x.h5.gz is an HDF5 file: h5py reads it"),
     "HDF5 as values": (("identify", "x.bin", "--like", "x.h5"), "x.h5 is an HDF5 file: h5py reads it"),
@@ -358,7 +358,7 @@ def test_a_drive_that_is_not_there_is_not_searched_for_ever(path: str, monkeypat
 
 def test_either_separator_of_windows_ends_the_name_of_a_file(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "sep", "\\")
-    assert run._nearby("x.npy/w") == "; an array in a file is named as in x.npy:w"
+    assert run._nearby("x.npy/w") == "; name an array in a file as x.npy:w"
 
 
 @pytest.mark.skipif(os.name == "nt", reason="streams are closed by other means there")

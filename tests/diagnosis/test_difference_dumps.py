@@ -70,7 +70,7 @@ def test_diff_of_whole_dumps_says_what_compares_them(folders: list[Path]) -> Non
     dump = sd.open_dump(folders[0])
     with pytest.raises(UnsupportedError, match=r"a is a whole dump folder: .* as in dump\['jit_.*'\], .*diff_dumps"):
         sd.diff(dump, dump)
-    with pytest.raises(TypeError, match="b is no Dump but a PosixPath: "):
+    with pytest.raises(TypeError, match="b must be a Dump, not PosixPath: "):
         diff_dumps(dump, folders[1])  # type: ignore[arg-type]
     with pytest.raises(UnsupportedError, match="b is a whole dump folder"):
         sd.diff(next(iter(dump.values())), dump)
@@ -156,7 +156,7 @@ def test_a_module_that_is_gone_by_now_is_said_to_be(folders: list[Path], spoil: 
         spoil(folder / MODULE_PROTO)
     found = diff_dumps(*dumps)
     how = found.modules["jit_prog_while_loop"]
-    assert how.startswith("cannot be compared: a has none that can be read: ")
+    assert how.startswith("cannot be compared: that of a cannot be read: ")
     assert str(folders[0] / MODULE_PROTO) in how
     assert not found.equal
     assert found.values

@@ -171,7 +171,7 @@ def test_nothing_in_common() -> None:
 
 
 def test_no_mapping() -> None:
-    with pytest.raises(TypeError, match="b is no mapping of names to arrays but a ndarray"):
+    with pytest.raises(TypeError, match="b must be a mapping of names to arrays, not ndarray"):
         diff_arrays({}, np.zeros(2))  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="rtol"):
         diff_arrays({}, {}, rtol=-1)

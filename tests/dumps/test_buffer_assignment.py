@@ -248,7 +248,7 @@ TEMPORARY = """allocation 1: size 16, preallocated-temp:
         (HELD.replace("parameter 0", "parameter 1"), "parameter 0 has no allocation"),
         (HELD + TEMPORARY, "the values of allocation 1 end at byte 8 of 16"),
         (HELD[: HELD.rindex("{")], "its last line has no end"),
-        (HELD + "\nTotal bytes used: 20 (20B)\n", "its allocations have 8 bytes in all, and it says 20"),
+        (HELD + "\nTotal bytes used: 20 (20B)\n", "its allocations have 8 bytes in all, but its total is 20"),
     ],
 )
 def test_what_a_cut_text_lacks_is_said(rest, sign):
@@ -326,7 +326,7 @@ class NoAssignment:
 def test_a_compiled_program_without_an_assignment_is_refused(figures, modules):
     if figures is not None:
         figures = SimpleNamespace(serialized_buffer_assignment_proto=figures)
-    with pytest.raises(UnsupportedError, match="JAX gives no buffer assignment of this program"):
+    with pytest.raises(UnsupportedError, match="JAX provides no buffer assignment for this program"):
         read_allocations(NoAssignment(figures, modules))
 
 
@@ -432,7 +432,7 @@ def test_values_that_cannot_be_read_are_listed_with_the_reason():
         "unsized": "its size is 1056 bytes, its shape need",
         "bare": "its size is 4096 bytes, its shape need",
     }
-    assert "as many as with tiles of (8,128)" in arrays.unreadable["bare"]
+    assert "it has its size in tiles of (8,128)" in arrays.unreadable["bare"]
     assert "hold its dynamic sizes" in arrays.unreadable["unsized"]
     assert arrays["word"].to_numpy() == 0x03020100
     assert arrays["scalar"].to_numpy().view(np.uint32) == 0x07060504
@@ -459,7 +459,7 @@ def test_what_an_image_lacks_is_told_by_its_own_bytes():
     assert list(arrays) == ["first", "second"]
     arrays = assignment.open(bytes(1000), at={0: 900, 1: 873})
     assert arrays.unreadable == {"second": "it lies at bytes 937 to 1001 of the image, which has 1000"}
-    with pytest.raises(KeyError, match="'second' lies in allocation 1, of which no image is given"):
+    with pytest.raises(KeyError, match="'second' lies in allocation 1, for which no image is given"):
         assignment.open(bytes(1000), at={0: 900})["second"]
     with pytest.raises(DumpError, match=r"no value is named 'secnd'; did you mean second\?"):
         assignment.value("secnd")

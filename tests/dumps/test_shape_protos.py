@@ -61,7 +61,9 @@ def test_what_xla_refuses_is_refused(case):
     ],
 )
 def test_the_layout_of_a_sparse_array_is_named_as_such(proto, what):
-    with pytest.raises(DumpError, match=f"LayoutProto: only a sparse array has {what}, and XLA has no sparse arrays"):
+    with pytest.raises(
+        DumpError, match=f"LayoutProto: only sparse arrays have {what}, and XLA no longer has sparse arrays"
+    ):
         read_layout(memoryview(proto))
 
 

@@ -312,7 +312,7 @@ def test_a_gzip_bomb_stops_at_the_limit(limit, monkeypatch):
         bomb = gzip.compress(content * (1 << 24))
         with (
             traced() as peak,
-            pytest.raises(DumpError, match=f"more than {limit or own} bytes: expand it first; in Python"),
+            pytest.raises(DumpError, match=f"more than {limit or own} bytes: decompress it first; in Python"),
         ):
             open_source(bomb, max_bytes=limit)
         assert peak() < 1.3 * (limit or own) + (1 << 20)

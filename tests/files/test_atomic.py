@@ -296,12 +296,12 @@ def stop(name):
         print("there", flush=True)
         time.sleep(60)
 
-exchange = atomic._have_changed_places
+exchange = atomic._exchange
 def exchanged(*paths):
     found = sys.argv[3] == "one step" and exchange(*paths)
     stop("after exchange")
     return found
-atomic._have_changed_places = exchanged
+atomic._exchange = exchanged
 
 rename, renames = os.rename, []
 def renamed(*arguments):
@@ -537,7 +537,7 @@ def test_what_comes_to_lie_where_a_folder_is_written_stays(
 def steps(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """In how many steps folders change places: in one if the system can."""
     if request.param == "two steps":
-        monkeypatch.setattr(atomic, "_have_changed_places", lambda *_: False)
+        monkeypatch.setattr(atomic, "_exchange", lambda *_: False)
     return str(request.param)
 
 
@@ -563,7 +563,7 @@ def test_a_folder_takes_its_place_when_it_is_complete(tmp_path: Path) -> None:
 
 
 def test_ctrl_c_between_two_steps_leaves_the_earlier_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(atomic, "_have_changed_places", lambda *_: False)
+    monkeypatch.setattr(atomic, "_exchange", lambda *_: False)
     target = tmp_path / "x"
     with replaced_folder(target) as folder:
         Path(folder, "file").write_text("second", encoding="utf-8")

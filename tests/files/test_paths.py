@@ -44,5 +44,5 @@ def test_what_lies_nowhere_is_named(use: Callable[[str], object], path: str) -> 
 
 @pytest.mark.usefixtures("lost")
 def test_a_command_names_it(capsys: pytest.CaptureFixture[str]) -> None:
-    said = "strided: x.html: the working directory, which it would start from, has been removed\n"
+    said = "strided: x.html: the working directory, which the path is relative to, has been removed\n"
     assert run_command(capsys, "explore", "f32[3]", "-o", "x.html") == (2, "", said)

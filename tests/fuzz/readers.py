@@ -6,11 +6,13 @@ is a finding. What it prints of an input, errors included, must be fit to be sho
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import gzip
 import io
 import json
 import os
+import shutil
 import tempfile
 from collections.abc import Callable, Iterator
 from functools import cache
@@ -403,9 +405,15 @@ def read_npy(data: bytes) -> None:
 
 
 @cache
+def _folder() -> Path:
+    """Where this process writes files for readers, in memory if it can be, until it ends."""
+    folder = tempfile.mkdtemp(prefix="strided_fuzz_", dir="/dev/shm" if os.access("/dev/shm", os.W_OK) else None)
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return Path(folder)
+
+
 def _scratch() -> Path:
-    folder = Path("/dev/shm") if os.access("/dev/shm", os.W_OK) else Path(tempfile.gettempdir())
-    return folder / f"strided_fuzz_{os.getpid()}"
+    return _folder() / "file"
 
 
 def npy_seeds() -> list[bytes]:
@@ -448,7 +456,7 @@ def container_seeds() -> list[bytes]:
 def read_zarr(data: bytes) -> None:
     """Metadata of an array; behind a NUL, the first chunk."""
     metadata, _, chunk = data.partition(b"\0")
-    with tempfile.TemporaryDirectory(dir=_scratch().parent) as folder:
+    with tempfile.TemporaryDirectory(dir=_folder()) as folder:
         Path(folder, "c", "0").mkdir(parents=True)
         Path(folder, "zarr.json").write_bytes(metadata)
         Path(folder, "c", "0", "0").write_bytes(chunk)
@@ -462,7 +470,7 @@ def read_zarr(data: bytes) -> None:
 def zarr_seeds() -> list[bytes]:
     seeds = []
     for layout in (None, "{1,0:T(8,128)(2,1)}"):
-        with tempfile.TemporaryDirectory(dir=_scratch().parent) as folder:
+        with tempfile.TemporaryDirectory(dir=_folder()) as folder:
             write_arrays({"x": np.zeros((3, 5), ml_dtypes.bfloat16)}, Path(folder, "x.zarr"), layout, overwrite=False)
             parts = [Path(folder, "x.zarr", name).read_bytes() for name in ("zarr.json", "c/0/0")]
             seeds.append(b"\0".join(parts))
@@ -477,7 +485,7 @@ def read_names(data: bytes) -> None:
     for name in names:
         found = parse_name(name)
         assert found is None or found.kind
-    with tempfile.TemporaryDirectory(dir=_scratch().parent) as folder:
+    with tempfile.TemporaryDirectory(dir=_folder()) as folder:
         for name in names:
             try:
                 Path(folder, name).write_bytes(b"HloModule m")

@@ -128,7 +128,7 @@ def test_outside() -> None:
         explain("(f32[3])", [0])
     with pytest.raises(sd.UnsupportedError, match="split"):
         explain_byte("f32[64,5]{1,0:SC(0:16)}", 400)
-    with pytest.raises(IndexError, match="byte 3 is one of 16 in front of the array"):
+    with pytest.raises(IndexError, match="byte 3 is in the prefix of 16 bytes"):
         explain_byte("f32[3,5]{1,0:M(16)}", 3)
 
 
@@ -201,9 +201,9 @@ def test_sizes_need_no_array_of_numpy() -> None:
     assert sd.inspect.facts(many)["byte_size"] == 20
     assert "20 bytes, no padding" in sd.inspect.describe(many)
     assert sd.inspect.captioned_picture(many) == ""
-    with pytest.raises(sd.UnsupportedError, match="NumPy's have 64 at most"):
+    with pytest.raises(sd.UnsupportedError, match="NumPy allows 64 at most"):
         sd.inspect.explain_byte(many, 4)
-    with pytest.raises(sd.UnsupportedError, match="NumPy's have 64 at most"):
+    with pytest.raises(sd.UnsupportedError, match="NumPy allows 64 at most"):
         sd.inspect.identify(bytes(20), many)
 
 
@@ -475,7 +475,7 @@ def test_other_shapes_are_described_without_a_caution_about_values(shape: str) -
 @pytest.mark.parametrize(("last", "has_caution"), [("(2,2)", True), ("(2,3)", False)])
 def test_addresses_beyond_what_xla_allocates_are_told_of(last: str, has_caution: bool) -> None:
     shape = sd.parse_shape(f"s32[9,10]{{1,0:T(2,3){last}}}")
-    words = f"addresses reach {shape.address_byte_size:,} bytes, further than XLA allocates"
+    words = f"addresses reach {shape.address_byte_size:,} bytes, beyond what XLA allocates"
     assert (words in describe(shape, width=200)) is has_caution is (shape.address_byte_size > shape.byte_size)
 
 

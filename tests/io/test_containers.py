@@ -143,7 +143,7 @@ def test_names_and_paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 
 @pytest.mark.parametrize("ending", ["npz", "safetensors"])
 def test_names_that_are_no_text_are_refused(ending: str, tmp_path: Path) -> None:
-    with pytest.raises(sd.UnsupportedError, match=r"'caf.udce9' is no text, and names in a"):
+    with pytest.raises(sd.UnsupportedError, match=r"'caf.udce9' is no text, as names in a"):
         write_arrays({"caf\udce9": np.zeros(3)}, tmp_path / f"x.{ending}", None, overwrite=False)
     assert not list(tmp_path.iterdir())
 

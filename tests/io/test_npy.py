@@ -90,7 +90,7 @@ def test_files_of_numpy_need_the_name_of_their_type(tmp_path: Path) -> None:
     np.save(path, np.array([1, 2, 3], ml_dtypes.bfloat16))
     assert sd.load_npy(path).dtype == np.dtype("V2")
     assert sd.load_npy(path, element_type="bf16").tolist() == [1, 2, 3]
-    with pytest.raises(ValueError, match="2-byte elements, which are no f32"):
+    with pytest.raises(ValueError, match="2-byte elements, which cannot be f32"):
         sd.load_npy(path, element_type="f32")
     with pytest.raises(sd.StridedError, match="bf17"):
         sd.load_npy(path, element_type="bf17")
@@ -134,7 +134,7 @@ def test_a_comment_that_names_no_type_is_none(tmp_path: Path) -> None:
 def test_what_is_no_npy_file(tmp_path: Path) -> None:
     for content in (b"", b"\x93NUM", b"HloModule m", pickle.dumps(3)):
         (tmp_path / "x.npy").write_bytes(content)
-        with pytest.raises(ValueError, match=r"no \.npy file"):
+        with pytest.raises(ValueError, match=r"not a \.npy file"):
             sd.load_npy(tmp_path / "x.npy")
     np.savez(tmp_path / "x.npz", a=np.zeros(3))
     with pytest.raises(ValueError, match=r"strided\.open\('FILE:NAME'\)"):
@@ -174,7 +174,7 @@ def test_damaged_headers_are_value_errors_and_nothing_is_allocated(tmp_path, hea
     try:
         with pytest.raises(
             ValueError,
-            match=r"x\.npy((: | is )(no \.npy file|a damaged \.npy|a \.npy header of)| holds Python objects)",
+            match=r"x\.npy((: | is )(not a \.npy file|a damaged \.npy|a \.npy header of)| holds Python objects)",
         ) as caught:
             sd.load_npy(tmp_path / "x.npy", mmap_mode=mode)
         peak = tracemalloc.get_traced_memory()[1]

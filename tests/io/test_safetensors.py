@@ -171,33 +171,33 @@ GOOD = {"dtype": "U8", "shape": [2], "data_offsets": [0, 2]}
         (b'{"x": {"dtype": "U8", "shape": [' + b"9" * 5000 + b'], "data_offsets": [0, 2]}}', "damaged header"),
         (b'{"x": {}, "x": {}}', "twice"),
         (b'{"\\ud800": {}}', "damaged header"),
-        ({"x": []}, "does not have a dtype"),
-        ({"x": GOOD | {"more": 1}}, "does not have a dtype"),
-        ({"x": GOOD | {"shape": [True, 2]}}, "are none"),
-        ({"x": GOOD | {"shape": [2.0]}}, "are none"),
-        ({"x": GOOD | {"shape": [-1, -2]}}, "are none"),
-        ({"x": GOOD | {"shape": 2}}, "are none"),
+        ({"x": []}, "must have exactly dtype"),
+        ({"x": GOOD | {"more": 1}}, "must have exactly dtype"),
+        ({"x": GOOD | {"shape": [True, 2]}}, "are invalid"),
+        ({"x": GOOD | {"shape": [2.0]}}, "are invalid"),
+        ({"x": GOOD | {"shape": [-1, -2]}}, "are invalid"),
+        ({"x": GOOD | {"shape": 2}}, "are invalid"),
         ({"x": GOOD | {"shape": [1] * 64 + [2]}}, "65 dimensions"),
-        ({"x": GOOD | {"shape": [3]}}, "which are no U8"),
-        ({"x": GOOD | {"shape": [2] + [2**62] * 3}}, "which are no U8"),
-        ({"x": GOOD | {"shape": [0, 2**62, 2**62], "data_offsets": [0, 0]}}, "end at byte 0 of the 2"),
-        ({"x": GOOD | {"data_offsets": [2, 0]}}, "are none"),
-        ({"x": GOOD | {"data_offsets": [0, 1, 2]}}, "are none"),
+        ({"x": GOOD | {"shape": [3]}}, "which do not fit U8"),
+        ({"x": GOOD | {"shape": [2] + [2**62] * 3}}, "which do not fit U8"),
+        ({"x": GOOD | {"shape": [0, 2**62, 2**62], "data_offsets": [0, 0]}}, "take 0 of the 2"),
+        ({"x": GOOD | {"data_offsets": [2, 0]}}, "are invalid"),
+        ({"x": GOOD | {"data_offsets": [0, 1, 2]}}, "are invalid"),
         ({"x": GOOD | {"data_offsets": [1, 3]}}, "leave a gap"),
         ({"x": GOOD, "y": GOOD}, "overlap"),
         (
             {"x": GOOD | {"shape": [3], "data_offsets": [0, 3]}},
-            "^x.safetensors: truncated: the tensors take 3 bytes behind the header, of which the file has 2$",
+            "^x.safetensors: truncated: the tensors take 3 bytes after the header, of which the file has 2$",
         ),
-        ({"x": GOOD | {"shape": [1], "data_offsets": [0, 1]}}, "end at byte 1 of the 2"),
+        ({"x": GOOD | {"shape": [1], "data_offsets": [0, 1]}}, "take 1 of the 2"),
         (
             {"x": GOOD | {"shape": [2**60], "data_offsets": [0, 2**60]}},
             "truncated: the tensors take 1152921504606846976 bytes",
         ),
-        ({"x": GOOD | {"dtype": []}}, "which is none"),
-        ({"__metadata__": {"a": 1}, "x": GOOD}, "no object of texts"),
-        ({"__metadata__": [], "x": GOOD}, "no object of texts"),
-        ({"__metadata__": {"xla_shape:x": "f32[3]"}, "x": GOOD}, "which are no f32"),
+        ({"x": GOOD | {"dtype": []}}, "which is no string"),
+        ({"__metadata__": {"a": 1}, "x": GOOD}, "no object of strings"),
+        ({"__metadata__": [], "x": GOOD}, "no object of strings"),
+        ({"__metadata__": {"xla_shape:x": "f32[3]"}, "x": GOOD}, "which do not fit f32"),
         ({"__metadata__": {"xla_shape:x": "f32[3"}, "x": GOOD}, "damaged header"),
         ({"__metadata__": {"xla_shape:x": "token[]"}, "x": GOOD}, "damaged header"),
         ({"__metadata__": {"xla_shape:x": "(u8[2])"}, "x": GOOD}, "damaged header"),
@@ -210,12 +210,12 @@ def test_damaged_headers_are_refused(header: Any, words: str) -> None:
 
 
 def test_a_header_beyond_the_file_or_the_limit_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(sd.DumpError, match=r"a header of 1152921504606846976 bytes, of which the file has \d+"):
+    with pytest.raises(sd.DumpError, match=r"a header of 1152921504606846976 bytes, but only \d+ follow"):
         read_safetensors(file_of({"x": GOOD}, b"ab", length=1 << 60))
     with pytest.raises(sd.DumpError, match="does not begin"):
         read_safetensors(io.BytesIO(b"{"))
     monkeypatch.setattr(safetensors, "LONGEST_HEADER", 10)
-    with pytest.raises(sd.DumpError, match="longest that is read has 10"):
+    with pytest.raises(sd.DumpError, match="at most 10 are read"):
         read_safetensors(file_of({"x": GOOD}, b"ab"))
 
 
@@ -235,7 +235,7 @@ def test_every_change_of_a_byte_is_read_or_refused(tmp_path: Path) -> None:
     for size in range(len(content)):
         with pytest.raises(
             sd.DumpError,
-            match=r"^(no safetensors file: |a header of \d+ bytes, of|truncated: the tensors take \d+ bytes)",
+            match=r"^(not a safetensors file: |a header of \d+ bytes, but|truncated: the tensors take \d+ bytes)",
         ):
             read_safetensors(io.BytesIO(content[:size]))
 

@@ -108,7 +108,7 @@ def test_a_limit_that_is_no_limit_is_refused(number: str, run: Run) -> None:
     with pytest.raises(ValueError, match="the largest expansion of a buffer is a number from 0"):
         sd.testing.assert_memory(HLO, max_expansion=float(number))
     if number != "inf":
-        with pytest.raises(ValueError, match="the most bytes in use are a number from 0"):
+        with pytest.raises(ValueError, match="max_bytes must be a number of at least 0"):
             sd.testing.assert_memory(HLO, max_bytes=float(number))  # type: ignore[arg-type]
 
 

@@ -170,7 +170,7 @@ def test_what_convert_writes_is_read_by_zarr(
 
 def test_values_that_the_type_has_not_are_refused(tmp_path: Path) -> None:
     array = create(tmp_path, np.array([-8, 7], np.int8), (2,), XlaLayoutCodec(layout="{0}", element_type="s4"))
-    with pytest.raises(ValueError, match="int4 has not all of these values, from -8 to 100"):
+    with pytest.raises(ValueError, match="int4 cannot hold all values, from -8 to 100"):
         array[1] = 100
     assert array[...].tolist() == [-8, 7]
 

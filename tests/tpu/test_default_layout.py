@@ -48,7 +48,7 @@ def test_no_buffer_is_smaller_than_the_least_tile(element_type: str, generation:
 @pytest.mark.parametrize(
     ("shape", "generation", "message"),
     [
-        ("f32[3]", "v1", "known for 'v1', but for v2, v3, v4, v5e"),
+        ("f32[3]", "v1", "known for 'v1', only for v2, v3, v4, v5e"),
         ("f32[3]", None, "known for None"),
         *((f"{name}[3]", "v5e", f"known for {name}") for name in UNOBSERVED),
         ("f32[<=3,5]", "v5e", r"dynamic dimensions, as in f32\[<=3,5\]"),

@@ -367,9 +367,9 @@ def test_a_conversion_asked_for_again_is_remembered() -> None:
     for _ in range(3):
         same(source, target)
     assert len(transfer._remembered) == 1
-    for _ in range(2 * transfer._MOST_REMEMBERED):
+    for _ in range(2 * transfer._CACHE_SIZE):
         transfer.copy(source.region, Region(target.region.buffer, row_major((30, 30)), 32))
-    assert len(transfer._done_once) == transfer._MOST_REMEMBERED
+    assert len(transfer._done_once) == transfer._CACHE_SIZE
     assert len(transfer._remembered) == 1, "views that come and go displace it"
 
 

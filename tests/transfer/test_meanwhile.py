@@ -181,7 +181,7 @@ def test_fills(bits: int, times: int, monkeypatch: pytest.MonkeyPatch) -> None:
     target = Guarded(window(map_of("f32[75,333]{1,0:T(8,128)}"), slice(1, 70), slice(5, 300)), bits, seed=1)
     pattern = 0x0123456789ABCDEF0123456789ABCDEF & (1 << bits) - 1
     data = np.frombuffer(pattern.to_bytes(-(-bits // 8), "little"), np.uint8)
-    still = transfer._still(target.region.map.shape)
+    still = transfer._scalar_map(target.region.map.shape)
     wanted = expected(Region(data, still, bits), target)
     transfer.fill(target.region, pattern)
     np.testing.assert_array_equal(target.memory, wanted)

@@ -23,7 +23,7 @@ from strided.runtime import cache, limits
 from strided.runtime.threads import _Job
 from strided.transfer import copy as transfer
 from strided.transfer import program
-from strided.transfer.program import Call, Copying, Task, at_once, blocks_of, program_of, template_of
+from strided.transfer.program import Call, ParallelCopy, Task, blocks_of, program_of, single_task_copy, template_of
 from tests.regions import Guarded, expected, map_of
 from tests.thinned import thinned
 
@@ -52,7 +52,7 @@ def swapped(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 def test_every_task_is_done_whoever_takes_it(count: int, threads: int) -> None:
     sd.set_num_threads(threads)
     rng = np.random.default_rng(0)
-    copy = Copying(lambda: tasks_of(count), RUN, (), True)
+    copy = ParallelCopy(lambda: tasks_of(count), RUN, (), True)
     for _ in range(3):  # tasks are made, then kept
         source, target = rng.integers(0, 256, count * RUN, np.uint8), np.zeros(count * RUN, np.uint8)
         copy(source, target)
@@ -72,7 +72,7 @@ def test_tasks_that_may_meet_in_a_byte_are_done_by_one_thread(
     threads_run = program.run
     monkeypatch.setattr(program, "run", run)
     sd.set_num_threads(4)
-    copy = Copying(lambda: tasks_of(60), RUN, (), divides)
+    copy = ParallelCopy(lambda: tasks_of(60), RUN, (), divides)
     source, target = np.ones(60 * RUN, np.uint8), np.zeros(60 * RUN, np.uint8)
     for _ in range(2):  # tasks are made, then kept
         copy(source, target)
@@ -87,7 +87,7 @@ def test_tasks_are_made_for_a_number_of_threads() -> None:
         asked.append(sd.get_num_threads())
         return tasks_of(100)
 
-    copy = Copying(tasks, RUN, (), True)
+    copy = ParallelCopy(tasks, RUN, (), True)
     source, target = np.arange(100 * RUN, dtype=np.uint8), np.zeros(100 * RUN, np.uint8)
     for threads in (2, 2, 3, 3, 2):
         sd.set_num_threads(threads)
@@ -99,7 +99,7 @@ def test_many_tasks_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("strided.transfer.program._MOST_KEPT", 99)
     source, target = np.arange(100 * RUN, dtype=np.uint8), np.zeros(100 * RUN, np.uint8)
     for count, kept in ((98, True), (100, False)):
-        copy = Copying(lambda count=count: tasks_of(count), RUN, (), True)
+        copy = ParallelCopy(lambda count=count: tasks_of(count), RUN, (), True)
         copy(source, target)
         assert (copy._kept is not None) == kept
 
@@ -113,7 +113,7 @@ def test_what_goes_wrong_while_tasks_are_made_is_raised(threads: int) -> None:
         raise ArithmeticError("no more")
 
     source, target = np.zeros(300 * RUN, np.uint8), np.ones(300 * RUN, np.uint8)
-    copy = Copying(tasks, RUN, (), True)
+    copy = ParallelCopy(tasks, RUN, (), True)
     for _ in range(2):
         with pytest.raises(ArithmeticError, match="no more"):
             copy(source, target)
@@ -137,7 +137,7 @@ def test_what_goes_wrong_keeps_no_buffer_alive(threads: int, begun: int) -> None
     gc.disable()
     try:
         with pytest.raises(ArithmeticError, match="no more"):
-            Copying(tasks, RUN, (), True)(*buffers)
+            ParallelCopy(tasks, RUN, (), True)(*buffers)
         del buffers
         assert wait_until(lambda: not any(one() is not None for one in alive))
     finally:
@@ -162,7 +162,7 @@ def test_memory_that_a_copy_uses_outlives_another_copy_within(monkeypatch: pytes
     sizes, lost = (5000, 100), []
 
     def run_tasks(*_: Any) -> None:
-        own = program._own
+        own = program._thread_memory
         used = [weakref.ref(memory.base) for memory in (own.room[2], own.blocks)]
         program._room(own.room[0] + 8)
         blocks_of((own.blocks.size + 1,))
@@ -171,7 +171,7 @@ def test_memory_that_a_copy_uses_outlives_another_copy_within(monkeypatch: pytes
     task = next(tasks_of(1))
     monkeypatch.setattr(kernels, "wanted", lambda _: run_tasks)
     nothing = np.zeros(RUN, np.uint8)
-    at_once(program_of([task]), sizes)(nothing, nothing)
+    single_task_copy(program_of([task]), sizes)(nothing, nothing)
     assert lost == [[False, False]]
 
 
@@ -192,7 +192,7 @@ def test_ctrl_c_between_two_lines_ends_the_helpers(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(_Job, "drain", lambda job: (interrupted if threading.get_ident() == caller else drain)(job))
     start = time.perf_counter()
     with pytest.raises(KeyboardInterrupt):
-        Copying(lambda: iter(()), size, (), True)._carry_out([program], source, target, 3)
+        ParallelCopy(lambda: iter(()), size, (), True)._carry_out([program], source, target, 3)
     assert time.perf_counter() - start < 20
 
 
@@ -205,7 +205,7 @@ def test_ctrl_c_ends_a_long_copy_soon(threads: int) -> None:
     source, target = np.zeros(size, np.uint8), np.ones(size, np.uint8)
     # As many as take minutes. All write the same bytes.
     program = program_of([Task(template, (0, 0))] * (1 << 17))
-    copy = Copying(lambda: iter(()), size, (), True)
+    copy = ParallelCopy(lambda: iter(()), size, (), True)
     main = threading.main_thread().ident
     assert main is not None
     timer = threading.Timer(0.3, signal.pthread_kill, (main, signal.SIGINT))
@@ -239,7 +239,7 @@ def test_a_shift_moves_offsets_by_the_units_of_each_side() -> None:
     """In the numbers of a run, and in the first table; bytes, and elements of four bits."""
     source = np.random.default_rng(1).integers(0, 256, 400, np.uint8)
     target = np.zeros(400, np.uint8)
-    at_once(program_of([Task(template_of([Call("copy", (3, 5, 20, 0))]), (80, 160))]))(source, target)
+    single_task_copy(program_of([Task(template_of([Call("copy", (3, 5, 20, 0))]), (80, 160))]))(source, target)
     np.testing.assert_array_equal(target[25:45], source[13:33])
     assert not target[:25].any()
     assert not target[45:].any()
@@ -247,7 +247,7 @@ def test_a_shift_moves_offsets_by_the_units_of_each_side() -> None:
     outer, pieces = np.array([[2, 4], [40, 60]]), np.array([[0, 0, 6]])
     call = Call("nest_bits", (outer, pieces, (1, 1), np.array([[0, 0, 1]]), (0, 0), 4, 8, 0, 0, 0), units=(4, 8))
     target = np.zeros(400, np.uint8)
-    at_once(program_of([Task(template_of([call]), (64, 64))]))(source, target)
+    single_task_copy(program_of([Task(template_of([call]), (64, 64))]))(source, target)
     nibbles = np.stack([source & 15, source >> 4], axis=1).reshape(-1)
     for from_, to in outer:
         np.testing.assert_array_equal(target[to + 8 : to + 14], nibbles[from_ + 16 : from_ + 22])

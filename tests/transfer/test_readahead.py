@@ -12,7 +12,7 @@ import pytest
 import strided as sd
 from strided.planning.plan import Storage
 from strided.transfer import readahead
-from strided.transfer.readahead import Mapping, _pages, few_pages, mapping_of
+from strided.transfer.readahead import Mapping, _pages, mapping_of, sparse_access
 from strided.transfer.region import Region
 from tests.regions import map_of, window
 
@@ -77,7 +77,7 @@ def test_advice_is_given_for_the_time_of_the_copy_alone() -> None:
     view = window(map_of(TEXT), slice(100, 300), COLUMNS)
     file = Recorder(4096 * 4096 * 4)
     region = Region(np.zeros(0, np.uint8), view, 32)
-    with few_pages(Mapping(file, 0), region):  # type: ignore[arg-type]
+    with sparse_access(Mapping(file, 0), region):  # type: ignore[arg-type]
         assert file.advice[0][0] == mmap.MADV_RANDOM
         assert {advice for advice, *_ in file.advice[1:]} == {mmap.MADV_WILLNEED}
     assert file.advice[-1] == (mmap.MADV_NORMAL, *file.advice[0][1:])
@@ -89,7 +89,7 @@ def test_advice_is_given_for_the_time_of_the_copy_alone() -> None:
 def test_advice_stays_inside_the_file() -> None:
     view = window(map_of(TEXT), slice(4000, 4096), slice(3700, 4096))
     file = Recorder(4096 * 4096 * 4 - 100)
-    with few_pages(Mapping(file, 0), Region(np.zeros(0, np.uint8), view, 32)):  # type: ignore[arg-type]
+    with sparse_access(Mapping(file, 0), Region(np.zeros(0, np.uint8), view, 32)):  # type: ignore[arg-type]
         pass
     assert all(start + count <= len(file) for _, start, count in file.advice)
 

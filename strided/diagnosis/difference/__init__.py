@@ -1,4 +1,4 @@
-"""Where do two arrays, or two runs, differ?"""
+"""Find where two arrays, or two runs, differ."""
 
 from __future__ import annotations
 

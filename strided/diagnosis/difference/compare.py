@@ -1,4 +1,4 @@
-"""`strided.diff`: where do two arrays differ, and what does that look like in memory?"""
+"""`strided.diff`: where two arrays differ, and how the mismatches lie in memory."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from strided.pictures.marks import MarkMap
 from strided.runtime.aliases import Progress
 from strided.runtime.argument_checks import check_progress, whole
 
-#: From this share of mismatches on, they are "everywhere".
+#: The share of mismatches from which they are "everywhere".
 _EVERYWHERE = 0.9
 #: The most mismatches that are listed as single elements.
 _FEW = 8
@@ -35,41 +35,41 @@ def diff(
     limit: SupportsIndex = 10,
     progress: Progress | None = None,
 ) -> Difference:
-    """Where two arrays differ, by how much, and what the mismatches have in common.
+    """Find where two arrays differ, by how much, and what the mismatches have in common.
 
-    Elements are equal if ``|a - b| <= atol + rtol * |b|``, or, with `max_ulp`, if they are at most so many ULPs apart.
-    -0 equals 0. Within any `rtol` and `atol`, even infinite ones, an infinity in `b` is equal to itself alone, as in
-    `numpy.isclose`. Values of two types are equal if they are the same number; nothing is rounded.
+    Elements are equal if ``|a - b| <= atol + rtol * |b|``, or with `max_ulp`, if they are at most that many ULPs apart.
+    -0 equals 0. As in `numpy.isclose`, an infinity in `b` equals only itself, whatever `rtol` and `atol`. Values of two
+    types are equal if they are the same number; nothing is rounded.
 
     Parameters
     ----------
     a, b : LayoutArray, ShardedArray, ZarrArray, ndarray, or (path, shape)
-        Arrays of one shape, in any layouts and types. A file is read in part, never as a whole; the path of a ``.npy``
-        file needs no shape.
+        Arrays of equal shape, in any layouts and types. A file is read in parts, never as a whole; the path of a
+        ``.npy`` file needs no shape.
     rtol, atol : float
         Relative tolerance, and absolute tolerance in units of the values.
     max_ulp : int, optional
-        The most ULPs between equal elements, of either part of complex numbers; 0 are equal values. The other
-        tolerances then play no part.
+        The most ULPs between equal elements, for each part of complex numbers; 0 means equal values. The other
+        tolerances are then ignored.
     equal_nan : bool
         Whether NaN equals NaN.
     limit : int
         The most mismatches to list.
     progress : callable, optional
-        Called after each block with its number of elements, by several threads in turn.
+        Called after each block with its number of elements, by one thread at a time.
 
     Returns
     -------
     Difference
-        Prints as a report with a map of the mismatches.
+        Its text is a report with a map of the mismatches.
 
     Raises
     ------
     ValueError
         The shapes differ, or a tolerance or `limit` is negative.
     UnsupportedError
-        XLA has no such element type, raw bytes come without a shape, or a whole dump folder is given;
-        `strided.diagnosis.difference.diff_dumps` compares two of them.
+        XLA lacks the element type, raw bytes have no shape, or a whole dump folder is given (use
+        `strided.diagnosis.difference.diff_dumps`).
     DumpError
         A shard is missing.
     OSError
@@ -97,7 +97,7 @@ def diff(
 def compared(
     a: Operand, b: Operand, tolerance: Tolerance, limit: SupportsIndex, progress: Progress | None = None
 ) -> Difference:
-    """The difference of two operands."""
+    """The difference of two operands; arguments and errors as for `diff`."""
     if a.shape != b.shape:
         raise ValueError(f"the shapes differ: a is {list(a.shape)}, b is {list(b.shape)}")
     limit = whole(limit, "limit", 0)
@@ -136,10 +136,10 @@ def _mismatches(a: Operand, b: Operand, tally: Tally) -> tuple[Mismatch, ...]:
 
 
 def _patterns(a: Operand, b: Operand, tolerance: Tolerance, tally: Tally) -> list[Pattern]:
-    """What the mismatches have in common, the most telling first."""
+    """What the mismatches have in common, the most informative first."""
     cause, common = causes_of(a, b, tolerance, tally)
     where = places(a, b, tally)
-    found = [*_known(cause), *where, *_known(common), *_of_bits(a, tally)]
+    found = [*_if_any(cause), *where, *_if_any(common), *_bit_patterns(a, tally)]
     total = math.prod(tally.shape)
     if not found and tally.count <= _FEW:
         return _elements(tally)
@@ -147,11 +147,11 @@ def _patterns(a: Operand, b: Operand, tolerance: Tolerance, tally: Tally) -> lis
         text = "the mismatches are scattered over the array, in no known pattern"
         if tally.count >= _EVERYWHERE * total:
             text = f"{'all' if tally.count == total else 'nearly all'} elements differ"
-        found += _known(extent(tally)) or [Pattern("everywhere", "...", 1.0, text)]
+        found += _if_any(extent(tally)) or [Pattern("everywhere", "...", 1.0, text)]
     return found
 
 
-def _known(pattern: Pattern | None) -> list[Pattern]:
+def _if_any(pattern: Pattern | None) -> list[Pattern]:
     return [] if pattern is None else [pattern]
 
 
@@ -160,8 +160,8 @@ def _elements(tally: Tally) -> list[Pattern]:
     return [Pattern("element", where, 1 / tally.count, f"a single element at [{where}] differs") for where in shown]
 
 
-def _of_bits(a: Operand, tally: Tally) -> list[Pattern]:
-    """What values have in common: a changed sign, or one changed byte."""
+def _bit_patterns(a: Operand, tally: Tally) -> list[Pattern]:
+    """Changes of bits that mismatches share: of the sign, or of one byte."""
     found = []
     if (share := tally.negated / tally.count) >= _EVERYWHERE:
         part = "every mismatch" if share == 1 else f"{percent(share)} of the mismatches"

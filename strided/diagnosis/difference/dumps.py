@@ -1,4 +1,4 @@
-"""`diff_dumps`: where do two runs differ, in their modules, and in their arguments and results by name?"""
+"""`diff_dumps`: where two runs differ, in their modules, arguments and results."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def diff_dumps(
     limit: SupportsIndex = 10,
     progress: Callable[[str], object] | None = None,
 ) -> DumpDifference:
-    """Where two dump folders of `strided.open_dump` differ: modules, then arguments and results by name.
+    """Compare two dump folders of `strided.open_dump`: modules, then arguments and results by name.
 
     Parameters
     ----------
@@ -44,8 +44,8 @@ def diff_dumps(
     Raises
     ------
     TypeError
-        No Dump, such as a path.
-    ValueError
+        `a` or `b` is no Dump, but a path, for example.
+        ValueError
         A negative tolerance.
     DumpError
         Neither folder holds a program.
@@ -64,7 +64,7 @@ def diff_dumps(
     """
     for name, given in (("a", a), ("b", b)):
         if not isinstance(given, Dump):
-            raise TypeError(f"{name} is no Dump but a {type(given).__name__}: strided.open_dump makes one of a folder")
+            raise TypeError(f"{name} must be a Dump, not {type(given).__name__}: strided.open_dump opens a folder")
     check_progress(progress)
     tolerance = Tolerance(rtol, atol, max_ulp, equal_nan)
     first, second = _programs(a), _programs(b)
@@ -94,7 +94,7 @@ def diff_dumps(
 
 
 def _programs(dump: Dump) -> dict[str, Program]:
-    """Programs by name; those that share one by name and turn, for numbers vary from run to run."""
+    """Programs by name; those that share one, by name and order, because numbers vary from run to run."""
     found: dict[str, Program] = {}
     turns: Counter[str] = Counter()
     for program in dump.programs:
@@ -105,7 +105,7 @@ def _programs(dump: Dump) -> dict[str, Program]:
 
 
 def _module_or_why(program: Program) -> Module | str | None:
-    """The module after optimizations, or before it; None if there is none, or why it cannot be read."""
+    """The latest module of a program; None if there is none, or text that says why it cannot be read."""
     try:
         return program.latest_module
     except (StridedError, OSError) as error:
@@ -113,7 +113,7 @@ def _module_or_why(program: Program) -> Module | str | None:
 
 
 def _in_order(program: Program, module: Module | str | None) -> dict[str, str]:
-    """The values of a program's runs, in the order in which they are computed, each with its instruction's name."""
+    """The values of a program's runs in the order of computation, each with its instruction's name."""
     names = dict.fromkeys(program.arrays, "")
     if module is None or isinstance(module, str):
         return names
@@ -129,7 +129,7 @@ def _in_order(program: Program, module: Module | str | None) -> dict[str, str]:
 def _in_both(
     name: str, programs: tuple[Program, Program], names: Mapping[str, str]
 ) -> Iterator[tuple[str, ValueDifference]]:
-    """The values that both programs have, of some with their instructions: each under its key, not compared yet."""
+    """The values that both programs have, not compared yet, by key, with the instruction if known."""
     for key, instruction in names.items():
         if key in programs[1].arrays:
             first, second = (_file_of(program, key) for program in programs)

@@ -1,4 +1,4 @@
-"""Where two modules differ: the first instruction that does another thing."""
+"""Compare two modules: find the first instruction that differs."""
 
 from __future__ import annotations
 
@@ -11,38 +11,38 @@ from strided.dumps.hlo.module import Module
 from strided.errors import DumpError
 from strided.escape import visible
 
-#: Attributes that say where an instruction comes from, not what it does.
+#: Attributes that record where an instruction comes from, not what it does.
 _ORIGINS = ("metadata", "origin")
 _ELEMENT = "get-tuple-element"
-#: Elements of elements that are followed: damaged text may go round in a circle.
+#: The most nested get-tuple-elements that are followed, because damaged text may have a cycle.
 _MOST_NESTED = 64
 
 
 def how_modules_differ(a: Module | str | None, b: Module | str | None) -> str:
-    """In words, how two modules differ, each a module, or None, or why it cannot be read; empty if they do the same."""
+    """How two modules differ, in words; empty if they do not. Each is a module, None, or why it cannot be read."""
     for letter, module in (("a", a), ("b", b)):
         if isinstance(module, str):
-            return f"cannot be compared: {letter} has none that can be read: {module}"
+            return f"cannot be compared: that of {letter} cannot be read: {module}"
     if a is None or b is None:
         return "" if a is b else f"cannot be compared: {'a' if a is None else 'b'} has none"
     assert isinstance(a, Module)
     assert isinstance(b, Module)
-    for x, y in itertools.zip_longest(_told(a), _told(b)):
+    for x, y in itertools.zip_longest(_compared(a), _compared(b)):
         if x is None or y is None:
-            return f"differ: {'a' if y is None else 'b'} goes on with {(x or y).name}"
+            return f"differ: only {'a' if y is None else 'b'} continues, with {(x or y).name}"
         if (one := _meaning(x)) != (other := _meaning(y)):
             what = next(k for k in one if one[k] != other[k])
             return f"differ, first in the {what} of {x.name}: {_cut(one[what])} in a, {_cut(other[what])} in b"
     return ""
 
 
-def _told(module: Module) -> Iterator[Instruction]:
-    """The instructions that say what a program does. Elements of tuples do so as operands: texts may leave them out."""
+def _compared(module: Module) -> Iterator[Instruction]:
+    """The instructions to compare: without get-tuple-elements, which texts may leave out; operands show them."""
     return (one for one in module.instructions if one.opcode != _ELEMENT or one.is_root)
 
 
 def _operand(instruction: Instruction, name: str) -> str:
-    """An operand, whatever an element of a tuple is called."""
+    """An operand's name; an element of a tuple is named by its index, since its own name varies."""
     numbers = []
     with suppress(DumpError):  # of a damaged text
         while (one := instruction.computation.instruction(name)).opcode == _ELEMENT and one.operand_names:
@@ -54,7 +54,7 @@ def _operand(instruction: Instruction, name: str) -> str:
 
 
 def _meaning(instruction: Instruction) -> dict[str, object]:
-    """What an instruction does, by the names of its parts."""
+    """The parts of an instruction that define what it does, by name."""
     attributes = {k: v for k, v in instruction.attributes.items() if k not in _ORIGINS}
     return {
         "name": instruction.name,

@@ -1,4 +1,4 @@
-"""`diff_arrays`: which of the arrays that two mappings have by name differ, and where?"""
+"""`diff_arrays`: which arrays of two mappings differ, and where."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ def diff_arrays(
     limit: SupportsIndex = 10,
     progress: Callable[[str], object] | None = None,
 ) -> ArraysDifference:
-    """Which of the arrays that both of two mappings have, such as the weights of two checkpoints, differ, and where.
+    """Compare the arrays of two mappings by name, such as the weights of two checkpoints.
 
     Parameters
     ----------
     a, b : mapping of str to array
-        Arrays in memory or in files, and what NumPy makes arrays of, read when they are compared. Tuples and mappings
-        of such are compared part by part. A value that cannot be compared is one that differs, and `problem` says why.
+        Arrays in memory or in files, or array-likes, read when they are compared. Tuples and mappings of these are
+        compared part by part. A value that cannot be compared counts as different, and `problem` says why.
     rtol, atol, max_ulp, equal_nan, limit
         As for `strided.diff`.
     progress : callable, optional
@@ -46,7 +46,7 @@ def diff_arrays(
     Raises
     ------
     TypeError
-        No mapping.
+        `a` or `b` is no mapping.
     ValueError
         A tolerance or `limit` is negative.
 
@@ -61,7 +61,7 @@ def diff_arrays(
     """
     for letter, given in (("a", a), ("b", b)):
         if not isinstance(given, Mapping):
-            raise TypeError(f"{letter} is no mapping of names to arrays but a {type(given).__name__}")
+            raise TypeError(f"{letter} must be a mapping of names to arrays, not {type(given).__name__}")
     check_progress(progress)
     tolerance, limit = Tolerance(rtol, atol, max_ulp, equal_nan), whole(limit, "limit", 0)
     values: list[ValueDifference] = []
@@ -81,7 +81,7 @@ def differences_of(
     tolerance: Tolerance,
     limit: SupportsIndex,
 ) -> Iterator[ValueDifference]:
-    """A value that both sides have, with its difference: each part of a tuple or mapping; none for tokens."""
+    """The differences of a value that both sides have: one for each part of a tuple or mapping, none for tokens."""
     try:
         first, second = (dict(_flat(value.name, side[key])) for side in sides)
     except (StridedError, OSError) as error:
@@ -99,7 +99,7 @@ def differences_of(
 
 
 def _flat(name: str, value: Any) -> Iterator[tuple[str, Any]]:
-    """The arrays of a value by name; those of a tuple by their places in it, those of a mapping by their keys."""
+    """The arrays of a value by name, with the positions in a tuple or the keys of a mapping appended."""
     if isinstance(value, tuple):
         for k, each in enumerate(value):
             yield from _flat(f"{name}[{k}]", each)
@@ -111,18 +111,18 @@ def _flat(name: str, value: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _difference_or_why(x: Any, y: Any, tolerance: Tolerance, limit: SupportsIndex) -> Difference | str | None:
-    """The difference of two values, or why they cannot be compared; None for two tokens, which hold nothing."""
+    """The difference of two values, or text that says why they cannot be compared; None for two tokens."""
     if x is None or y is None:
         return None if x is y else f"{type(x).__name__} in a, {type(y).__name__} in b"
     try:
         first, second = _array(x), _array(y)
-    except (OSError, RuntimeError, TypeError, ValueError) as error:  # as lists of many lengths and torch's bfloat16 do
+    except (OSError, RuntimeError, TypeError, ValueError) as error:  # as from ragged lists and torch's bfloat16
         return str(error)
     if first.shape != second.shape:
         return f"{_described(first)} in a, {_described(second)} in b"
     try:
         return compared(operand_of(first, "a"), operand_of(second, "b"), tolerance, limit)
-    except (StridedError, OSError) as error:  # a type that XLA lacks, a file that is gone or shorter by now
+    except (StridedError, OSError) as error:  # a type that XLA lacks; a file that was removed or truncated
         return str(error)
 
 

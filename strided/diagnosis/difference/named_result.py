@@ -1,4 +1,4 @@
-"""Where arrays of two files, or of two runs, differ, as values that print themselves."""
+"""Results of comparing the arrays of two files or two runs by name."""
 
 from __future__ import annotations
 
@@ -14,26 +14,25 @@ from strided.pictures.html import Section, card, preformatted
 from strided.runtime.argument_checks import whole
 from strided.wording import counted, wrapped
 
-#: Names, snapshots and values that a report shows.
+#: The most names, snapshots and values that a report shows.
 _SHOWN = 20
 
 
 @dataclass(frozen=True)
 class ValueDifference:
-    """One array that both sides have; of two runs, one argument or result.
+    """The comparison of one array that both sides have; for two runs, of an argument or result.
 
     Attributes
     ----------
     name : str
-        As in the mapping, or in the dump: ``"jit_f/run0/argument1"``.
+        Its name in the mapping or in the dump: ``"jit_f/run0/argument1"``.
     instruction : str
-        The instruction of the first run's module that has this value; empty if unknown, or not of a run.
+        The instruction of the first run's module with this value; empty if unknown, or not from a run.
     difference : Difference or None
         None if the values cannot be compared.
     problem : str
-        Why not.
-    files : tuple of Path
-        The snapshot of each run; empty if not of a run.
+        Why they cannot be compared.
+        files : tuple of Path
     """
 
     name: str
@@ -60,7 +59,7 @@ class ValueDifference:
 
 
 class _Report(ABC):
-    """What reports on arrays by name have in common: which differ, in words, and the first of these with its map."""
+    """Base class of reports: the values that differ, in words, and the first of them with its map."""
 
     a: str | Path
     b: str | Path
@@ -70,7 +69,7 @@ class _Report(ABC):
 
     @property
     def first(self) -> ValueDifference | None:
-        """The first value that differs, or cannot be compared, of those that both sides have."""
+        """The first common value that differs or cannot be compared; None if there is none."""
         return next(iter(self._differing), None)
 
     @property
@@ -84,10 +83,10 @@ class _Report(ABC):
 
     @abstractmethod
     def _lines(self) -> Iterator[str]:
-        """The report, without the map of what differs first."""
+        """The lines of the report, without the map."""
 
     def text(self, width: SupportsIndex = 80) -> str:
-        """The report, at most `width` columns wide; what differs first is shown with its map."""
+        """The report, at most `width` columns wide, with the map of the first value that differs."""
         width = whole(width, "width")
         lines = []
         for line in self._lines():
@@ -139,16 +138,16 @@ class _Report(ABC):
 
 @dataclass(frozen=True, repr=False)
 class ArraysDifference(_Report):
-    """Which of the arrays that two mappings have by name differ.
+    """The comparison of the arrays of two mappings.
 
     Attributes
     ----------
     a, b : str
-        What reports call them.
+        Their names in reports.
     values : tuple of ValueDifference
-        The arrays that both have, in the order of the first.
+        The common arrays, in the order of the first mapping.
     only_in_a, only_in_b : tuple of str
-        Names that one alone has.
+        Names that only one mapping has.
     """
 
     a: str
@@ -180,21 +179,21 @@ class ArraysDifference(_Report):
 
 @dataclass(frozen=True, repr=False)
 class DumpDifference(_Report):
-    """Where two dump folders differ.
+    """The comparison of two dump folders.
 
     Attributes
     ----------
     a, b : Path
         The folders.
     modules : mapping of str to str
-        By program how the modules differ; empty text if they do not.
+        For each program, how the modules differ; empty if they do not.
     values : tuple of ValueDifference
-        The arguments and results that both runs have, in the order in which they are computed: `first` is of the first
-        instruction that differs.
+        The common arguments and results in the order of computation, so that `first` belongs to the first instruction
+        that differs.
     only_in_a, only_in_b : tuple of str
-        Programs and values that one folder alone has.
+        Programs and values that only one folder has.
     unread : tuple of str
-        The snapshots that cannot be read, so that their values are not compared: folder, program, file and why.
+        The snapshots that cannot be read, whose values are not compared: folder, program, file and reason.
     """
 
     a: Path

@@ -1,4 +1,4 @@
-"""What is compared: arrays, files and shards, read block by block."""
+"""Operands of a comparison: arrays, files and shards, read block by block."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ from strided.io.npy import mappable_shape_of_npy, read_npy_header
 from strided.layout import AnyShape, Layout, Shape
 from strided.layout.element_types import element_type_of_dtype
 
-#: Indices of some elements: one array for each axis.
+#: Indices of elements: an array for each axis.
 Points = tuple[npt.NDArray[np.int64], ...]
 
 
 class Operand(ABC):
-    """One of two arrays that are compared.
+    """One of the two arrays of a comparison.
 
     Attributes
     ----------
     array : LayoutArray, ndarray or GridArray
     name : str
-        What reports call it.
-    chunk : tuple of int
+        Its name in reports.
+        chunk : tuple of int
         The shape of its chunks; empty for an array in one buffer.
     """
 
@@ -56,7 +56,7 @@ class Operand(ABC):
 
     @property
     def whole(self) -> LayoutArray | None:
-        """The array if it is all of a buffer in an XLA layout, so that its bytes can be read in other ways."""
+        """The array if it is a whole buffer in an XLA layout, whose bytes can be reinterpreted; else None."""
         return None
 
     def read(self, box: Box) -> Array:
@@ -72,16 +72,16 @@ class Operand(ABC):
         """The byte at which an element begins."""
 
     def release(self) -> None:  # noqa: B027  # nothing to do for most
-        """Let go of pages of a mapped file that have been read."""
+        """Free the memory of a mapped file's pages that were read."""
 
 
 def operand_of(given: Any, name: str) -> Operand:
-    """The operand for an array, a (path, shape), or the path of a ``.npy`` file. `name` is what reports call it.
+    """The operand for an array, a (path, shape), or the path of a ``.npy`` file; `name` is for reports.
 
     Raises
     ------
     UnsupportedError
-        XLA has no such element type, a file of raw bytes has no shape, or a whole dump is given.
+        XLA lacks the element type, a file of raw bytes has no shape, or a whole dump is given.
     """
     if isinstance(given, Dump):
         example = f"dump[{next(iter(given), 'NAME')!r}]"
@@ -110,9 +110,9 @@ def operand_of(given: Any, name: str) -> Operand:
 
 
 def _major_to_minor(values: Array) -> tuple[int, ...]:
-    """The axes of an ndarray, from the longest stride to the shortest: in this order it may be contiguous."""
+    """The axes of an ndarray in order of decreasing stride, in which it may be contiguous."""
     axes = range(values.ndim)
-    if values.flags.c_contiguous:  # whatever the strides of axes of one index
+    if values.flags.c_contiguous:  # where axes of size 1 may have any stride
         return tuple(axes)
     return tuple(sorted(axes, key=lambda k: values.strides[k], reverse=True))
 
@@ -123,14 +123,14 @@ def _mapped(path: str | os.PathLike[str], shape: str | AnyShape | None) -> Layou
     with open_regular(path) as file:
         name = os.fspath(path)
         if file.read(len(NPY_MAGIC)) != NPY_MAGIC:
-            raise UnsupportedError(f"raw bytes do not say what they are: give the shape of {name}")
+            raise UnsupportedError(f"raw bytes have no header: give the shape of {name}")
         file.seek(0)
         header = read_npy_header(file, str(name))
         return map_array(path, mappable_shape_of_npy(header, None, str(name)), offset=header.offset)
 
 
 class Wrapped(Operand):
-    """A LayoutArray, or a contiguous ndarray or file wrapped by one."""
+    """A LayoutArray, or a contiguous ndarray or file wrapped in one."""
 
     def __init__(self, array: LayoutArray, name: str) -> None:
         super().__init__(array, name)
@@ -157,15 +157,15 @@ class Wrapped(Operand):
 
 
 def _name_of(path: str) -> str:
-    """The name of a file; of a chunk in a zarr store, which is called ``0``, the store's."""
+    """The name of a file; for a zarr store's chunk, which is called ``0``, the name of the store."""
     return next((part for part in reversed(path.split(os.sep)) if part.endswith(".zarr")), os.path.basename(path))
 
 
 class Plain(Operand):
-    """An ndarray with gaps or negative strides, or of the other byte order."""
+    """An ndarray that is not contiguous, or not in native byte order."""
 
     def byte_of(self, index: tuple[int, ...]) -> int:
-        """Counted from the first element, so negative where strides are."""
+        """Counted from the first element, so negative for negative strides."""
         strides: tuple[int, ...] = self.array.strides
         return sum(i * stride for i, stride in zip(index, strides, strict=True))
 
@@ -181,7 +181,7 @@ class Chunks(Operand):
         self.chunk = array.shard_shape
 
     def byte_of(self, index: tuple[int, ...]) -> int:
-        """Within its own buffer."""
+        """Counted within the element's own buffer."""
         local = tuple(i % step for i, step in zip(index, self.array.shard_shape, strict=True))
         return operand_of(self.array._tile(self._cell(index)), self.name).byte_of(local)
 
@@ -196,5 +196,5 @@ class Shards(Chunks):
     """An array in the buffers of many devices."""
 
     def holder_of(self, index: tuple[int, ...]) -> str:
-        """The numbers of the devices that hold the shard of an element."""
+        """The numbers of the devices that hold an element's shard."""
         return ", ".join(map(str, self.array._holders[self._cell(index)]))

@@ -1,8 +1,7 @@
 """Where mismatches lie: in one row, one tile, one lane of all tiles, one shard.
 
-Each kind of place cuts the array into places of that kind. If nine tenths of the mismatches lie in one of them, or in a
-few that are about as full, these are a candidate. The best one makes so many mismatches in it the least likely by
-chance.
+Each kind of place partitions the array. If nine tenths of the mismatches lie in one place, or in a few that are about
+as full, these are a candidate. The best candidate is the one whose mismatches are the least likely by chance.
 """
 
 from __future__ import annotations
@@ -25,25 +24,25 @@ from strided.layout.sizes import tile_of
 from strided.layout.validation import INT64_MAX
 from strided.wording import range_key
 
-#: The part of the mismatches that must lie in the places that are named.
+#: The share of the mismatches that must lie in the reported places.
 LEAST_SHARE = 0.9
-#: The most places that are named, and the fewest mismatches in each of several.
+#: The most places that are reported, and the fewest mismatches in each if there are several.
 _MOST_NAMED, _LEAST_EACH = 8, 4
-#: More neighbours than these are named as a range.
+#: More neighbours than these are reported as a range.
 _NEIGHBOURS = 2
-#: Mismatches on which a kind of places is tried, and the part of them that must lie in few places.
+#: A sample of mismatches on which a kind is tested first, and the share of it that must lie in few places.
 _SAMPLE, _LIKELY_SHARE = 4096, 0.8
-#: Elements in which the members of words are looked at: they repeat with tiles, which are shorter.
+#: How many elements are examined for members of words, which repeat with tiles that are shorter than this.
 _SAMPLE_OF_WORDS = 1 << 16
-#: A box that is more of the array is not worth a name.
+#: A box with a larger share of the array is not reported.
 _MOST_OF_ARRAY = 0.95
-#: Bits by which chance must be excluded, unless half of the place's elements differ.
+#: Evidence against chance, in bits, that is required unless half of the place's elements differ.
 LEAST_BITS = 10.0
 
-#: Kinds of places, several of which a box inside of them may tell more of, and how much smaller than they it must be.
+#: Kinds for which a box inside several of them may be more specific, and how many times smaller it must be.
 _LINES, _SMALLER = ("row", "column", "plane"), 2
 
-#: What the sentence on places ends with in which no two elements are equal.
+#: The end of a sentence on places in which all elements differ.
 _IF_ALL_DIFFER = "; every element there differs"
 
 Numbers = npt.NDArray[np.int64]
@@ -53,7 +52,7 @@ _LANES = 128
 
 
 class _Stretches(NamedTuple):
-    """Indices of an axis: `length` from `first` on, and as many after each `period`, all below `stop`."""
+    """Indices of an axis: `length` indices from `first`, and again after each `period`, all below `stop`."""
 
     first: int
     length: int
@@ -62,46 +61,46 @@ class _Stretches(NamedTuple):
 
     @property
     def size(self) -> int:
-        """How many there are."""
+        """The number of indices."""
         turns, rest = divmod(self.stop - self.first, self.period)
         return turns * self.length + min(rest, self.length)
 
     @property
     def last(self) -> int:
-        """The last one."""
+        """The last index."""
         turns, rest = divmod(self.stop - self.first - 1, self.period)
         return self.first + turns * self.period + min(rest, self.length - 1)
 
     @property
     def step(self) -> int:
-        """From each one to the next; 0 if that varies."""
+        """The step between indices; 0 if it varies."""
         if self.last - self.first == self.size - 1:
             return 1
         return self.period if self.length == 1 else 0
 
     def head(self, most: int) -> list[int]:
-        """The first ones."""
+        """The first `most` indices."""
         return [self.first + k // self.length * self.period + k % self.length for k in range(min(most, self.size))]
 
 
 class _Cut(NamedTuple):
-    """How an axis is cut into places: index i lies in that of the number ``i % period // length``."""
+    """How an axis is partitioned: index i lies in place number ``i % period // length``."""
 
     length: int
     period: int = INT64_MAX
 
     def number(self, i: Any) -> Any:
-        """The number of the place of an index, or of each of an array of them."""
+        """The number of the place of an index or of an array of indices."""
         return i % self.period // self.length
 
     def place(self, i: int, size: int) -> _Stretches:
-        """The indices of an axis that lie in the place of one of them."""
+        """All indices of the axis in the place of index `i`."""
         first = self.number(i) * self.length
         return _Stretches(first, min(self.length, self.period - first, size - first), min(self.period, size), size)
 
 
 class _Name(NamedTuple):
-    """What a sentence calls a place: "row", "3", " of [0]"."""
+    """Words for a place in a sentence: "row", "3", " of [0]"."""
 
     noun: str
     which: str
@@ -110,17 +109,17 @@ class _Name(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Kind:
-    """One way to cut an array into places.
+    """One way to partition an array into places.
 
     Attributes
     ----------
     kind : str
     cuts : tuple of _Cut or None
-        Elements whose numbers are equal along all axes lie in one place. None for an axis that is not cut.
+        Elements with equal place numbers along all axes are in the same place. None for an axis that is not cut.
     name : callable
-        The name of the place of an index; it also gets the place in words.
+        Returns the name of the place of an index; it is also given the place in words.
     filled : float
-        The least part of a place that must differ.
+        The least share of a place that must differ.
     """
 
     kind: str
@@ -129,17 +128,17 @@ class _Kind:
     filled: float = 0
 
     def numbers(self, points: Points) -> list[Numbers]:
-        """Numbers that are equal for elements in one place."""
+        """Numbers, along each axis, that are equal for elements in the same place."""
         return [cut.number(i) for cut, i in zip(self.cuts, points, strict=True) if cut is not None]
 
     def place(self, index: Index, shape: Index) -> list[_Stretches]:
-        """The indices of the place of an element, along each axis."""
+        """The indices, along each axis, of the place of an element."""
         axes = zip(self.cuts, index, shape, strict=True)
         return [_Stretches(0, n, n, n) if cut is None else cut.place(i, n) for cut, i, n in axes]
 
 
 class _Scored(NamedTuple):
-    """A pattern, how telling it is in bits, how many places it names, and how many elements they have."""
+    """A pattern, its evidence in bits, its number of places, and their number of elements."""
 
     bits: float
     number: int
@@ -148,7 +147,7 @@ class _Scored(NamedTuple):
 
 
 def places(a: Operand, b: Operand, tally: Tally) -> list[Pattern]:
-    """The places of one kind in which the mismatches lie, if they are few; for shards also which of them."""
+    """The few places of the best kind in which the mismatches lie; also the shards, if there are any."""
     if tally.count == 1:
         return [_element(a, b, tally)]
     points = tally.points(tally.places)
@@ -164,9 +163,9 @@ def places(a: Operand, b: Operand, tally: Tally) -> list[Pattern]:
 
 
 def extent(tally: Tally) -> Pattern | None:
-    """The box outside which nothing differs, if it is smaller than the array and at least half of it differs.
+    """The bounding box of the mismatches, if it is smaller than the array and at least half of it differs.
 
-    Such a box is what remains of an old file, or of a copy that ended early.
+    Such a box may be the rest of an old file, or of a copy that ended early.
     """
     found = _extent(tally)
     return None if found is None else found.pattern
@@ -186,7 +185,7 @@ def _extent(tally: Tally) -> _Scored | None:
 
 
 def _spanned(counts: Numbers | None, size: int) -> _Stretches:
-    """The indices from the first one with a mismatch to the last one; all of them if mismatches were not counted."""
+    """The indices from the first to the last one with a mismatch; all of them if mismatches were not counted."""
     if counts is None:
         return _Stretches(0, size, size, size)
     first, last = np.flatnonzero(counts)[[0, -1]].tolist()
@@ -201,7 +200,7 @@ def _element(a: Operand, b: Operand, tally: Tally) -> Pattern:
 
 
 def _scored(kind: _Kind, tiled: tuple[str, LayoutArray] | None, tally: Tally, points: Points) -> _Scored | None:
-    """How telling the fullest places of a kind are, in bits, and the pattern; None if many mismatches lie elsewhere."""
+    """The pattern of a kind's fullest places, with its evidence; None if many mismatches lie elsewhere."""
     share, least, indices = _fullest(kind, points)
     if share < LEAST_SHARE or (len(indices) > 1 and least < _LEAST_EACH):
         return None
@@ -219,7 +218,7 @@ def _scored(kind: _Kind, tiled: tuple[str, LayoutArray] | None, tally: Tally, po
     bits = count * math.log2(total / size) - math.log2(chosen)
     if size == total or (bits < LEAST_BITS and count < size / 2) or count < kind.filled * size:
         return None
-    # Nearly all of a small place tells more than a small part of it.
+    # Nearly all of a small place is stronger evidence than a small share of a large one.
     part = f"{'' if not tally.level else 'about '}{count:,} of"
     if share == 1:
         part = "all" if is_sure else "nearly all"
@@ -232,9 +231,9 @@ def _scored(kind: _Kind, tiled: tuple[str, LayoutArray] | None, tally: Tally, po
 
 
 def _counted_share(share: float, kind: _Kind, tally: Tally, indices: list[Index]) -> tuple[float, bool]:
-    """A sample's share of the mismatches in some places, as counts along axes bound it, and whether these are sure.
+    """The share of mismatches in some places, from a sample and bounded by counts along axes, and whether it is exact.
 
-    A sample alone cannot say "all". Counts along an axis can, where places are cut along that one alone.
+    A sample cannot prove "all", but the counts along an axis can, for places that are cut along that axis only.
     """
     axes = [k for k, cut in enumerate(kind.cuts) if cut is not None]
     outside = [_outside(tally, k, kind, indices) for k in axes if k in tally.per_axis]
@@ -243,7 +242,7 @@ def _counted_share(share: float, kind: _Kind, tally: Tally, indices: list[Index]
 
 
 def _outside(tally: Tally, axis: int, kind: _Kind, indices: list[Index]) -> int:
-    """How many mismatches lie, along one axis, outside the places of some elements."""
+    """How many mismatches lie outside the places of these indices, along one axis."""
     cut, counts = kind.cuts[axis], tally.per_axis[axis]
     assert cut is not None
     is_outside = np.isin(cut.number(np.arange(len(counts))), [cut.number(i[axis]) for i in indices], invert=True)
@@ -251,9 +250,9 @@ def _outside(tally: Tally, axis: int, kind: _Kind, indices: list[Index]) -> int:
 
 
 def _fullest(kind: _Kind, points: Points) -> tuple[float, int, list[Index]]:
-    """The places of a kind that are a quarter as full as the fullest one, unless they are too many to name.
+    """The places of a kind that are at least a quarter as full as the fullest, unless they are too many to report.
 
-    Returns their share of some mismatches, how many the least full one has, and an index in each.
+    Returns their share of the mismatches, the count of the least full one, and an index in each.
     """
     numbers = np.stack(kind.numbers(points))
     order = np.lexsort(numbers)
@@ -267,7 +266,7 @@ def _fullest(kind: _Kind, points: Points) -> tuple[float, int, list[Index]]:
 
 
 def _named(names: list[_Name]) -> str:
-    """Places of a kind in a sentence.
+    """Words for several places of a kind in a sentence.
 
     >>> _named([_Name("row", "3"), _Name("row", "7"), _Name("row", "12")])
     'rows 3, 7 and 12'
@@ -288,14 +287,14 @@ def _named(names: list[_Name]) -> str:
 
 
 def _bytes(array: LayoutArray, box: list[_Stretches]) -> str:
-    """The bytes of an array that a place spans."""
+    """The range of an array's bytes that a place spans, in words."""
     map_, bits = array.address_map, array._memory.bits
     offsets = map_.offsets([(own.first, own.last + 1) for own in box])
     return f"bytes {int(offsets.min()) * bits // 8} to {(int(offsets.max()) * bits + bits - 1) // 8}"
 
 
 def _key(box: list[_Stretches], shape: tuple[int, ...]) -> str:
-    """What selects a place, between NumPy's brackets."""
+    """The text of a key that selects a place."""
     return ", ".join(":" if own.size == n else _key_of(own) for own, n in zip(box, shape, strict=True))
 
 
@@ -304,7 +303,7 @@ def _key_of(own: _Stretches) -> str:
         return range_key(own.first, own.last + 1)
     if own.step:
         return f"{own.first}::{own.step}"
-    # Stretches of several rows that share words.
+    # Several rows that share words, repeatedly.
     return f"[{', '.join(map(str, own.head(16)))}{', ...' if own.size > 16 else ''}]"
 
 
@@ -312,7 +311,7 @@ def _key_of(own: _Stretches) -> str:
 
 
 def _kinds(a: Operand, b: Operand, shape: Index) -> Iterator[_Kind]:
-    """The kinds of places of an array; of equally telling ones the first counts."""
+    """The kinds of places of an array; of kinds with equal evidence, the first is preferred."""
     rank = len(shape)
 
     def fixed(*axes: int) -> tuple[_Cut | None, ...]:
@@ -349,7 +348,7 @@ def _plane_name(axis: int, index: Index, _: str) -> _Name:
 
 
 def _tiled(a: Operand, b: Operand) -> tuple[str, LayoutArray] | None:
-    """The first of the two that lies in tiles, behind what it is called; None if neither does."""
+    """ "a" or "b" and its array: the first of the two that is tiled; None if neither is."""
     wholes = (("a", a.whole), ("b", b.whole))
     return next(((name, whole) for name, whole in wholes if whole is not None and _is_tiled(whole.xla_shape)), None)
 
@@ -360,7 +359,7 @@ def _is_tiled(shape: Shape) -> bool:
 
 
 def _tile_kinds(tiled: Shape) -> Iterator[_Kind]:
-    """Tiles; sublanes and lanes of one tile, and of all; members of words."""
+    """Tiles; sublanes and lanes of one tile, and of all tiles; members of words."""
     layout, shape = tiled.layout, tiled.dimensions
     assert layout is not None
     tile, sizes = layout.tiles[0].dimensions, tile_of(tiled)
@@ -370,7 +369,7 @@ def _tile_kinds(tiled: Shape) -> Iterator[_Kind]:
     tiles = tuple(_Cut(sizes.get(k, 1)) for k in range(tiled.rank))
     rows, members = _rows_of_word(layout), 32 // tiled.element_bits
     yield _Kind("tile", tiles, _tile_name)
-    # A lane is one place along the minor side of a tile, a sublane one row of words along the other side.
+    # A lane is a column of a tile, along its minor side; a sublane is a row of words, along the other side.
     for kind, axis, share in zip(("lane", "sublane"), layout.minor_to_major[: len(tile)], (1, rows), strict=False):
         cut = _Cut(share, sizes[axis])
         one = tuple(_Cut(share) if k == axis else own for k, own in enumerate(tiles))
@@ -384,12 +383,12 @@ def _tile_kinds(tiled: Shape) -> Iterator[_Kind]:
 
 
 def _along(kind: str, rank: int, axis: int, cut: _Cut, name: Callable[[Index, str], _Name]) -> _Kind:
-    """A kind of places that one axis alone is cut into."""
+    """A kind of places that cuts only one axis."""
     return _Kind(kind, tuple(cut if k == axis else None for k in range(rank)), name)
 
 
 def _flat_tile_kinds(tiled: Shape, size: int) -> Iterator[_Kind]:
-    """Tiles of one dimension: rows of 128 lanes, as far as they are that long."""
+    """The kinds of places of 1-D tiles: rows of 128 lanes, if tiles are that long."""
     layout, rank = tiled.layout, tiled.rank
     assert layout is not None
     axis = layout.minor_to_major[0]
@@ -403,7 +402,7 @@ def _flat_tile_kinds(tiled: Shape, size: int) -> Iterator[_Kind]:
 
 
 def _word_cut(tiled: Shape, axis: int, size: int, count: int) -> _Cut | None:
-    """The members of words of `count` elements along an axis in tiles of one dimension; None if they do not repeat."""
+    """The cut of an axis in 1-D tiles into members of words of `count` elements; None if it is not periodic."""
     along = np.arange(min(tiled.dimensions[axis], 4 * size, _SAMPLE_OF_WORDS))
     index = tuple(along if k == axis else 0 for k in range(tiled.rank))
     members = np.asarray(tiled.address_map.offset_of(index)) % count
@@ -429,18 +428,18 @@ def _member_name(member: int, count: int) -> _Name:
 
 
 def _members(rank: int, axis: int, count: int) -> _Kind:
-    """The members of 32-bit words that neighbours along an axis share."""
+    """Members of 32-bit words that neighbours along an axis share."""
     return _along("half-word", rank, axis, _Cut(1, count), lambda i, _: _member_name(i[axis] % count, count))
 
 
 def _rows_of_word(layout: Layout) -> int:
-    """Rows that share each word, as the sub-tile (2,1) says; 1 if none do."""
+    """How many rows share each word, by a sub-tile such as (2,1); 1 if none do."""
     last = layout.tiles[-1].dimensions
     return last[0] if len(layout.tiles) > 1 and len(last) == 2 and last[1] == 1 and last[0] > 1 else 1
 
 
 def _in_words(box: list[_Stretches]) -> str:
-    """A box for a sentence.
+    """Words for a box in a sentence.
 
     >>> _in_words([_Cut(8).place(8, 64), _Cut(1).place(5, 64)])
     'rows 8 to 15, column 5'

@@ -1,4 +1,4 @@
-"""What a comparison found, as values that print themselves."""
+"""The result of a comparison."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from strided.pictures.marks import MarkMap
 from strided.runtime.argument_checks import whole
 from strided.wording import counted, wrapped
 
-#: What the mismatches of a report are called.
+#: Headings of the table of mismatches.
 _HEADS = ("index", "a", "b", "byte of a", "byte of b")
-#: The indents of what is longer than a line, first and further ones.
+#: Indents of wrapped paragraphs: of the first line, and of the others.
 _INDENTS = {"a": ("a: ", "   "), "b": ("b: ", "   "), "pattern": ("  ", "    "), "histogram": ("", "  ")}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Mismatch:
-    """One pair of elements that differ. Equal to another one of the same bits: NaN is not equal to itself.
+    """A pair of elements that differ. Compares by bits, because NaN does not equal itself.
 
     Attributes
     ----------
@@ -29,7 +29,7 @@ class Mismatch:
     a, b : scalar
         The values.
     byte_a, byte_b : int
-        The byte of each buffer at which the element begins. Of shards, that of the shard's own buffer.
+        The byte of each buffer at which the element begins; for shards, of the shard's own buffer.
     """
 
     index: tuple[int, ...]
@@ -52,7 +52,7 @@ class Mismatch:
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """What mismatches have in common.
+    """Something that mismatches have in common.
 
     Attributes
     ----------
@@ -61,18 +61,17 @@ class Pattern:
         "offset", "scale", "shift", "swap", "order", "exchange", "pitch", "transpose", "layout", "tiles", "type",
         "rounded", "quantised", "operation", "wrap", "clip" or "everywhere".
     where : str
-        Of a place, the key that selects it, as between NumPy's brackets: ``"8:16, 128:256"``; of several places, with
-        semicolons between them. Else which byte, how far b is moved, which members are exchanged ("bytes" if the bytes
-        of each element are reversed, or the parts of elements that are exchanged), the order of axes, or the layout; in
-        which order b has the indices of which dimension, or a's tiles; the number of elements from row to row, and as
-        which it was read; the type as which b's bits are read; the type or how many significant bits one of both is
-        rounded to, or how many low bits it lacks; the number of which b's values are multiples; what is added to a, or
-        by what it is multiplied; what is done to a; the type to which it is wrapped; the least and the greatest value
-        to which it is clipped, with a colon between them.
+        For a place, the key that selects it, as between NumPy's brackets: ``"8:16, 128:256"``; keys of several places
+        are separated by semicolons. Otherwise the changed byte; the distance by which b is shifted; the exchanged
+        members or parts ("bytes" if the bytes of each element are reversed); the order of axes, of indices along a
+        dimension, or of tiles; the layout; the real row pitch and the one read; the type that b's bits are read as; the
+        type or number of significant bits to which an array is rounded, or of low bits it lacks; the scale of which b's
+        values are multiples; the constant offset or factor; the operation on a; the type to which it is wrapped;
+        the bounds to which it is clipped, with a colon between them.
     share : float
-        The part of the mismatches that it explains, 0 to 1.
+        The share of the mismatches that it explains, from 0 to 1.
     sentence : str
-        The same for people.
+        A description for people.
     """
 
     kind: str
@@ -83,7 +82,7 @@ class Pattern:
 
 @dataclass(frozen=True, slots=True)
 class Bin:
-    """How many mismatches are from `start` to below `stop` apart: in ULPs of floats, in ``|a - b|`` of integers."""
+    """The number of mismatches at distances from `start` to below `stop`: in ULPs, or for integers ``|a - b|``."""
 
     start: int
     stop: int
@@ -92,38 +91,38 @@ class Bin:
 
 @dataclass(frozen=True, kw_only=True)
 class Difference:
-    """Where two arrays differ. As text: a report, with a map of the mismatches.
+    """Where two arrays differ; its text is a report with a map of the mismatches.
 
     Attributes
     ----------
     a, b : str
-        What was compared.
+        Descriptions of the two arrays.
     tolerance : str
-        When elements counted as equal; empty if only equal values did.
+        The condition for elements to count as equal; empty if only equal values do.
     count, total : int
-        Mismatches, and elements.
+        The numbers of mismatches and of elements.
     unordered : int
-        Mismatches of which one element is NaN (or both, if NaN is not equal to NaN). The four figures below and the
-        histogram leave these out.
+        The number of mismatches in which one element is NaN (or both, if NaN does not equal NaN). The figures below and
+        the histogram exclude these.
     max_abs : int or float
         The largest ``|a - b|`` of all elements; of s64 beside u64 at most ``2**64 - 1``.
     max_rel : float
         The largest ``|a - b| / |b|``; infinite where only b is 0.
     max_ulp : int
-        The most ULPs that two elements are apart, exactly; for integers the largest ``|a - b|``.
+        The largest distance in ULPs, exact; for integers the largest ``|a - b|``.
     histogram : tuple of Bin
-        Mismatches by their distance.
+        The mismatches by distance.
     first : tuple of int or None
         The index of the first mismatch in row-major order.
     mismatches : tuple of Mismatch
-        The first ones, in that order.
+        The first mismatches, in that order.
     padding_differs : int
-        Bytes of padding that differ, if both buffers have the same layout. They are never counted as mismatches.
+        The number of differing bytes of padding, if both buffers have the same layout; never counted as mismatches.
     bytes_differ : int
-        Bytes of elements that differ, if both buffers have the same type and layout. So may those of equal elements: of
-        0 and -0, of NaNs, of truth values other than 0 and 1.
+        The number of differing bytes of elements, if both buffers have the same type and layout. These include bytes of
+        equal elements, such as 0 and -0, NaNs, and booleans stored as bytes other than 0 and 1.
     patterns : tuple of Pattern
-        The most telling one first.
+        The most informative first.
     """
 
     a: str
@@ -150,7 +149,7 @@ class Difference:
         return self.count == 0
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything but the map, of types that JSON has. Infinite and NaN numbers are text."""
+        """Everything except the map, in types that JSON has; infinities and NaN are strings."""
         return {
             "a": self.a,
             "b": self.b,
@@ -174,7 +173,7 @@ class Difference:
         }
 
     def text(self, width: SupportsIndex = 80, *, map_rows: SupportsIndex = 16) -> str:
-        """The report, at most `width` columns wide, with a map of at most `map_rows` rows; none if that is 0."""
+        """The report, at most `width` columns wide, with a map of at most `map_rows` rows (0: no map)."""
         width, map_rows = whole(width, "width"), whole(map_rows, "map_rows")
         lines = [*self._paragraphs(width)]
         if self.count:
@@ -208,7 +207,7 @@ class Difference:
             yield from wrapped(first + words, width, further)
 
     def _facts(self) -> Iterator[tuple[str, str]]:
-        """What there is to say, each with a name."""
+        """The facts to report, each with a name."""
         yield "a", self.a
         yield "b", self.b
         yield "verdict", self.verdict
@@ -234,7 +233,7 @@ class Difference:
 
     @property
     def share_in_words(self) -> str:
-        """How many elements differ, of how many."""
+        """How many of the elements differ, in words."""
         verb = "differs" if self.count == 1 else "differ"
         return f"{self.count:,} of {counted(self.total, 'element')} {verb}"
 
@@ -267,7 +266,7 @@ class Difference:
 
 
 def range_text(each: Bin) -> str:
-    """The range of a bin, for people; beyond a million in powers of two.
+    """The range of a bin for people, beyond a million in powers of two.
 
     >>> range_text(Bin(1, 2, 5)), range_text(Bin(4, 8, 5)), range_text(Bin(1 << 20, 1 << 21, 5))
     ('1', '4 to 7', '2^20 to 2^21 - 1')
@@ -280,7 +279,7 @@ def range_text(each: Bin) -> str:
 
 
 def percent(share: float) -> str:
-    """A share for people, never rounded to all or to nothing.
+    """A share for people, never rounded to 0% or 100%.
 
     >>> percent(1.0), percent(0.9999999), percent(1e-9), percent(0.2)
     ('100%', 'over 99.9%', 'under 0.001%', '20%')
@@ -293,7 +292,7 @@ def percent(share: float) -> str:
 
 
 def _table(rows: list[tuple[str, ...]], width: int) -> list[str]:
-    """Rows as columns; on a narrow terminal without the last ones."""
+    """Lines of a table, without its last columns if the terminal is narrow."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     while len(widths) > 3 and sum(widths) + 2 * len(widths) > width:
         widths.pop()
@@ -305,7 +304,7 @@ def _shown(value: Any) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """A number as JSON has it; others as text."""
+    """A number as JSON can write it; others as text."""
     value = value.item() if isinstance(value, np.generic) else value
     if isinstance(value, (bool, int)):
         return value

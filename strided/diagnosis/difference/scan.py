@@ -1,7 +1,7 @@
-"""One pass over two arrays, block by block, over threads, in bounded memory.
+"""Compare two arrays in one pass over blocks, by several threads, in bounded memory.
 
-Two buffers in the same layout are compared as bytes first, and elements only where bytes differ. The rest goes through
-blocks that are long runs in both layouts.
+Two buffers in the same layout are compared as bytes first, and as elements only where bytes differ. Other pairs are
+compared in blocks that are long runs in both layouts.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ from strided.runtime.aliases import Progress
 from strided.runtime.threads import run, threads_in_python
 from strided.transfer.flat_memory import address_of
 
-#: Bytes of values of each array in a block. With smaller ones threads wait for each other (`difference.Layouts`).
+#: Bytes of values of each array in a block. With smaller blocks, threads wait for each other (`difference.Layouts`).
 _BLOCK_BYTES = 1 << 21
-#: Bytes that are compared as such at a time, and in one task.
+#: Bytes of a chunk, which is compared at once, and chunks of a task.
 _CHUNK_BYTES, _CHUNKS = 1 << 20, 4
-#: Bytes after which pages of mapped files are let go.
+#: Bytes after which pages of mapped files are released.
 _RELEASED_BYTES = 1 << 26
-#: Elements that are measured at a time: a dozen arrays of them stay in the cache.
+#: Elements to measure at a time, so that a dozen temporary arrays fit the cache.
 _PART_ELEMENTS = 1 << 14
 
 
@@ -63,7 +63,7 @@ def same_layout(x: LayoutArray, y: LayoutArray) -> bool:
 def scan(
     a: Operand, b: Operand, tolerance: Tolerance, *, limit: int = 1, progress: Progress | None = None, until: int = 0
 ) -> Tally:
-    """Compare two arrays of one shape; with `until`, stop soon after so many mismatches."""
+    """Compare two arrays of equal shape; with `until`, stop soon after that many mismatches."""
     shape = a.shape
     tile = next((tile_of(each.whole.xla_shape) for each in (a, b) if each.whole is not None), None)
     tally = Tally(shape, max(1, limit), folding(shape, MOST_ROWS, MOST_COLUMNS, tile))
@@ -97,7 +97,7 @@ class _Scan:
         self.counts_bytes, self.unreleased = False, 0
 
     def advance(self, elements: int, nbytes: int) -> None:
-        """Report progress, and let go of pages now and then. The caller holds the lock."""
+        """Report progress, and release pages from time to time. The caller holds the lock."""
         self.unreleased += nbytes
         if self.unreleased >= _RELEASED_BYTES:
             self.unreleased = 0
@@ -159,7 +159,7 @@ class _Scan:
             tally.element_bytes += element_bytes
 
     def _measured(self, x: Array, y: Array) -> Increment:
-        """What some pairs whose bits differ add to a tally."""
+        """The increment of a tally by pairs whose bits differ."""
         found = measured(x, y, self.tolerance)
         unequal, steps = found.unequal, found.steps
         if not unequal.all():
@@ -180,12 +180,12 @@ class _Scan:
 
 
 def _negated(x: Array, y: Array) -> int:
-    """How many values are the other ones' negatives."""
+    """How many pairs are negatives of each other."""
     if x.dtype == y.dtype:
         return int(np.count_nonzero(x == -y)) if _has_sign(x.dtype) else 0
     if is_float(x.dtype) == is_float(y.dtype):
         return 0
-    floats, integers = (x, y) if is_float(x.dtype) else (y, x)  # the least integer has no negative
+    floats, integers = (x, y) if is_float(x.dtype) else (y, x)  # the least integer cannot be negated
     return integers.size - int(np.count_nonzero(unequal_bits(-floats, integers, equal_nan=True)))
 
 
@@ -194,7 +194,7 @@ def _has_sign(dtype: np.dtype[Any]) -> bool:
 
 
 def _changed_bytes(a: Operand, box: Box, mask: Mask, x: Array, y: Array) -> int:
-    """Bytes of the buffer that hold elements of other bits."""
+    """How many bytes of the differing elements differ."""
     array = a.array
     bits = array._memory.bits
     if bits >= 8:
@@ -208,8 +208,8 @@ def _changed_bytes(a: Operand, box: Box, mask: Mask, x: Array, y: Array) -> int:
 
 
 def _unequal_chunks(a: LayoutArray, b: LayoutArray, work: _Scan) -> tuple[Mask, int]:
-    """Which chunks of two buffers differ, and in how many bytes all of them do."""
-    # One may have more padding at the end.
+    """Which chunks of two buffers differ, and in how many bytes altogether."""
+    # One buffer may have more padding at the end.
     size = min(a._memory.buffer.size, b._memory.buffer.size)
     x, y = a._memory.buffer[:size], b._memory.buffer[:size]
     found = np.zeros(-(-size // _CHUNK_BYTES), bool)
@@ -238,14 +238,14 @@ def _unequal_chunks(a: LayoutArray, b: LayoutArray, work: _Scan) -> tuple[Mask, 
 
 
 def _touching(map_: AddressMap, bits: int, chunks: Mask, itemsize: int) -> Iterator[Box]:
-    """The blocks of an array that may have bytes in some chunks."""
+    """The blocks of an array that may have bytes in the given chunks."""
     if not chunks.any():
         return
     cuts = tile_cuts(map_, max(1, _BLOCK_BYTES // itemsize))
     if map_.irregular:
         yield from boxes(cuts)
         return
-    # What each range of an axis adds to an address, at least and at most: addresses are sums over axes.
+    # The least and greatest contribution of each range of an axis to an address, which is a sum over axes.
     added = []
     for own, terms in zip(cuts, map_.axes, strict=True):
         spans = {}
@@ -266,7 +266,7 @@ def _touching(map_: AddressMap, bits: int, chunks: Mask, itemsize: int) -> Itera
 
 
 def _boxes(a: Operand, b: Operand) -> Iterator[Box]:
-    """Blocks that are read fast from both arrays."""
+    """Blocks that can be read fast from both arrays."""
     shape, elements = a.shape, max(1, _BLOCK_BYTES // max(a.dtype.itemsize, b.dtype.itemsize))
     chunks = [each.chunk for each in (a, b) if each.chunk]
     if a.whole is not None and b.whole is not None:
@@ -283,7 +283,7 @@ def _boxes(a: Operand, b: Operand) -> Iterator[Box]:
 
 
 def _whole_chunks(shape: Sequence[int], chunks: Sequence[Sequence[int]], elements: int) -> tuple[int, ...] | None:
-    """The shape of blocks of many small chunks: of both arrays, if that is possible. None if no chunk is small."""
+    """The shape of blocks of many whole small chunks, of both arrays if possible; None if no chunk is small."""
     both = [[math.lcm(*steps) for steps in zip(*chunks, strict=True)]] if chunks else []
     for chunk in both + sorted(map(list, chunks), key=math.prod, reverse=True):
         block = [min(n, step) for n, step in zip(shape, chunk, strict=True)]
@@ -295,6 +295,6 @@ def _whole_chunks(shape: Sequence[int], chunks: Sequence[Sequence[int]], element
 
 
 def _cut(ranges: Sequence[slice], edges: Sequence[int]) -> list[slice]:
-    """Ranges of an axis, cut at more places."""
+    """Ranges of an axis, cut at further edges."""
     starts = sorted({r.start for r in ranges} | set(edges))
     return [slice(start, stop) for start, stop in zip(starts, [*starts[1:], ranges[-1].stop], strict=True)]

@@ -1,6 +1,6 @@
-"""What a pass over two arrays counts: mismatches, how far they are apart, and a sample of where they lie.
+"""What a pass over two arrays counts: mismatches, their distances, and a sample of their places.
 
-Nothing that is kept grows with the number of elements or mismatches, but for counts along axes that are not too long.
+Its size does not grow with the number of elements or mismatches, except for counts along axes that are not too long.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from strided.diagnosis.difference.operands import Points
 from strided.diagnosis.difference.values import Mask
 from strided.pictures.folding import Counts, Folding
 
-#: Mismatches whose places are kept; of more, an even sample. Of a block with more, about so many.
+#: The most mismatches whose places are kept, of more an even sample; and about how many of one block.
 _MOST_PLACES, _BLOCK_PLACES = 1 << 16, 1 << 13
-#: The longest axis of which it is counted how many mismatches each index has.
+#: The longest axis along which the mismatches at each index are counted.
 _COUNTED = 1 << 22
 
 Places = npt.NDArray[np.int64]
 
 
 class Increment(NamedTuple):
-    """What some elements add to a `Tally`, whose attributes these are; the first two are masks."""
+    """What some elements add to the attributes of a `Tally`; the first two fields are masks."""
 
     unequal: Mask
     unordered: Mask
@@ -42,35 +42,35 @@ class Increment(NamedTuple):
 
 @dataclass
 class Tally:
-    """What a pass found.
+    """The counts of a pass.
 
     Attributes
     ----------
     count, unordered : int
-        Mismatches, and those of them in which one is NaN.
+        The numbers of mismatches, and of those with a NaN.
     max_abs, max_rel, max_steps
-        Over all elements.
+        Maxima over all elements.
     histogram : ndarray of int64
-        Mismatches by their steps: entry k counts those from ``2**k`` to ``2**(k+1) - 1``.
+        Mismatches by steps: entry k counts those from ``2**k`` to ``2**(k+1) - 1``.
     per_axis : dict of int to ndarray of int64
-        Mismatches at each index of an axis, for those of at most `_COUNTED` indices.
+        Mismatches at each index of an axis, for axes of at most `_COUNTED` indices.
     cells : Folding
     map_counts, nan_counts : ndarray
-        Mismatches in each cell, and those of them in which one is NaN.
+        Mismatches in each cell of the map, and those with a NaN.
     places : ndarray of int64
-        Flat indices of the mismatches, or of an even sample.
+        Flat indices of the mismatches, or of an even sample of them.
     level : int
-        The sample has one place in ``2**level``.
+        The sample has one of every ``2**level`` places.
     first : list of int
         The smallest flat indices.
     changed_bits : int
-        Bits in which any mismatch differs; 0 where the types do.
+        Bits that change in any mismatch; 0 if the types differ.
     same_bits : int
-        Mismatches that differ in no bit: NaN that equals nothing.
+        Mismatches with equal bits: NaN, if it equals nothing.
     negated : int
-        Mismatches of which one is the other's negative.
+        Mismatches that are negatives of each other.
     padding_bytes, element_bytes : int
-        Bytes outside elements, and of elements, that differ; 0 for buffers in two layouts.
+        Differing bytes of padding, and of elements; 0 if the layouts differ.
     """
 
     shape: tuple[int, ...]
@@ -95,22 +95,22 @@ class Tally:
     element_bytes: int = 0
 
     def __post_init__(self) -> None:
-        # An array without elements may have any other sizes.
+        # An array without elements may have huge axes.
         counted = () if 0 in self.shape else enumerate(self.shape)
         self.per_axis = {k: np.zeros(n, np.int64) for k, n in counted if n <= _COUNTED}
         self.map_counts, self.nan_counts = self.cells.counts(), self.cells.counts()
 
     def points(self, places: Places | Sequence[int]) -> Points:
-        """The indices of flat ones."""
+        """The indices, by axis, of flat indices."""
         return tuple(np.unravel_index(np.asarray(places, np.int64), self.shape)) if self.shape else ()
 
     def indices(self, places: Places | Sequence[int]) -> list[tuple[int, ...]]:
-        """The same, each as a tuple."""
+        """The indices, each as a tuple, of flat indices."""
         points = self.points(places)
         return list(zip(*(i.tolist() for i in points), strict=True)) if points else [()] * len(places)
 
     def add(self, part: Increment) -> None:
-        """Add what was found in a part of a block."""
+        """Add the counts of a part of a block."""
         self.count += int(np.count_nonzero(part.unequal))
         self.unordered += int(np.count_nonzero(part.unordered))
         self.max_abs = max(self.max_abs, part.max_abs)
@@ -122,13 +122,13 @@ class Tally:
         self.negated += part.negated
 
     def places_in(self, box: Box, mask: Mask) -> tuple[Places, Places, int]:
-        """What `keep` takes: places of a block's first mismatches, and of a sample, and its level, 0 if it has all."""
+        """Arguments for `keep`: the places of a block's first mismatches, those of a sample, and the sample's level."""
         inside = np.flatnonzero(mask)
         count, level = len(inside), 0
         ranks = np.arange(count)
         if count > _MOST_PLACES:
             level = (count // _BLOCK_PLACES).bit_length()
-            # One of each few neighbours, as a hash has it: with an even step all might lie in one lane.
+            # A hash picks one of several neighbours: with an even step, all might lie in one lane.
             ranks = np.arange(0, count, 1 << level)
             ranks += (_mixed(ranks) >> np.uint64(64 - level)).astype(np.int64)
             ranks = ranks[ranks < count]
@@ -142,7 +142,7 @@ class Tally:
         return first, sample, level
 
     def keep(self, first: Places, places: Places, level: int) -> None:
-        """Add the first places of a block's mismatches, and a sample of them that has one in ``2**level``."""
+        """Add the first places of a block's mismatches, and a sample with one of every ``2**level``."""
         self.first = sorted([*self.first, *first.tolist()])[: self.limit]
         before, self.level = self.level, max(self.level, level)
         self.places = np.concatenate([_thinned(self.places, before, self.level), _thinned(places, level, self.level)])
@@ -152,19 +152,19 @@ class Tally:
 
 
 def _thinned(places: Places, level: int, wanted: int) -> Places:
-    """One in ``2**wanted`` places, of a sample that has one in ``2**level``."""
+    """Thin a sample of level `level` to level `wanted`."""
     if level == wanted:
         return places
-    # Each level looks at a bit of its own.
+    # Each level tests one bit of the hash.
     own = _mixed(places) >> np.uint64(64 - wanted) & np.uint64((1 << wanted - level) - 1)
     found: Places = places[own == 0]
     return found
 
 
 def _mixed(numbers: Places) -> npt.NDArray[np.uint64]:
-    """Numbers without any pattern that those have.
+    """Hashes of numbers, without the pattern of the numbers.
 
-    Such a hash of the place picks the sample, so that it depends neither on threads nor on the order of blocks.
+    The sample is picked by this hash of the place, so that it depends neither on threads nor on the order of blocks.
     """
     found: npt.NDArray[np.uint64] = numbers.astype(np.uint64) * FIBONACCI
     found ^= found >> np.uint64(32)

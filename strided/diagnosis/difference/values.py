@@ -1,7 +1,7 @@
-"""When two elements are equal, and how far they are apart: in value, in ULPs.
+"""Whether two elements are equal, and their distance in value and in ULPs.
 
-Pairs of arrays are compared in one type that holds the values of both (`common_dtype`). Most elements of most arrays
-are the same bits; `unequal_bits` finds the rest fast, and only those are measured.
+Two arrays are compared in a type that holds the values of both (`common_dtype`). Most elements of most arrays have
+equal bits; `unequal_bits` finds the others fast, and only those are measured.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from strided.layout.element_types import element_type_of_dtype, is_builtin
 from strided.runtime.argument_checks import number
 
 Mask = npt.NDArray[np.bool_]
-#: How many steps two values are apart: unsigned integers of any width.
+#: Distances in steps, as unsigned integers of any width.
 Steps = npt.NDArray[Any]
 
 _DOUBLE, _SIGNED, _UNSIGNED = np.dtype(np.float64), np.dtype(np.int64), np.dtype(np.uint64)
@@ -54,10 +54,10 @@ class Tolerance:
 
 
 class Measured(NamedTuple):
-    """How far pairs of elements are apart: `unequal` and `unordered` (these, too, and one is NaN) are masks.
+    """Distances of pairs of elements; `unequal` and `unordered` (unequal, with a NaN) are masks.
 
-    `distance` is ``|a - b|`` and `relative` that over ``|b|``, both 0 for the unordered; `steps` are ULPs of floats,
-    and ``|a - b|`` of integers.
+    `distance` is ``|a - b|`` and `relative` is that divided by ``|b|``, both 0 for the unordered; `steps` are ULPs of
+    floats, or ``|a - b|`` of integers.
     """
 
     unequal: Mask
@@ -68,18 +68,18 @@ class Measured(NamedTuple):
 
 
 def is_float(dtype: np.dtype[Any]) -> bool:
-    """Whether values have ULPs: floats, complex numbers, and the floats of ml_dtypes."""
+    """Whether a type's values have ULPs: floats, complex numbers, and the floats of ml_dtypes."""
     return dtype.kind in "fc" or (not is_builtin(dtype) and "f" in element_type_of_dtype(dtype).name)
 
 
 @cache
 def common_dtype(a: np.dtype[Any], b: np.dtype[Any]) -> np.dtype[Any] | None:
-    """The type in which values of two types are compared, the wider one; None if no type holds the values of both.
+    """The type in which values of two types are compared; None if no type holds the values of both.
 
     Raises
     ------
     UnsupportedError
-        XLA has no such type.
+        XLA lacks a type.
 
     >>> common_dtype(np.dtype(ml_dtypes.bfloat16), np.dtype(ml_dtypes.float8_e5m2)).name
     'bfloat16'
@@ -107,7 +107,7 @@ def common_dtype(a: np.dtype[Any], b: np.dtype[Any]) -> np.dtype[Any] | None:
 
 
 def _builtin(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """A type of NumPy's own that holds all values of a type."""
+    """A built-in type of NumPy that holds all values of a type."""
     if is_builtin(dtype):
         return dtype
     return np.dtype(np.float32) if is_float(dtype) else np.dtype(np.int8)
@@ -129,7 +129,7 @@ def _holds(wide: np.dtype[Any], narrow: np.dtype[Any]) -> bool:
 
 
 def converted(values: Array, dtype: np.dtype[Any] | None) -> Array:
-    """Values in a common type, exactly; as they are if there is none, or if it is their own."""
+    """Values in a common type, exactly; unchanged if there is none or it is their own."""
     if dtype is None or values.dtype == dtype:
         return values.astype(values.dtype.newbyteorder("="), copy=False)
     if values.dtype.kind == "b":
@@ -143,7 +143,7 @@ def converted(values: Array, dtype: np.dtype[Any] | None) -> Array:
 
 
 def are_same_bits(a: Array, b: Array) -> bool:
-    """Whether two arrays hold the same bits, as far as this is seen fast: False may be wrong."""
+    """A fast check whether two arrays have equal bits, which may miss some that do."""
     if a.dtype != b.dtype or not (a.flags.c_contiguous and b.flags.c_contiguous) or a.nbytes % 8:
         return False
     x, y = (each.reshape(-1).view(np.uint64) for each in (a, b))
@@ -151,7 +151,7 @@ def are_same_bits(a: Array, b: Array) -> bool:
 
 
 def unequal_bits(a: Array, b: Array, *, equal_nan: bool) -> Mask:
-    """Which pairs may differ: of one type, those whose bits do; of two types without a common one, those that do."""
+    """Which pairs may differ: those with unequal bits, or unequal values if there is no common type."""
     if is_float(a.dtype) != is_float(b.dtype):
         return np.asarray((_doubles(a) != _doubles(b)) | (_rounded_away(a) != _rounded_away(b)))
     if a.dtype != b.dtype:
@@ -165,7 +165,7 @@ def unequal_bits(a: Array, b: Array, *, equal_nan: bool) -> Mask:
 
 
 def are_equal(a: Array, b: Array, tolerance: Tolerance) -> Mask:
-    """Which pairs of two flat arrays are equal."""
+    """Which pairs of elements of two flat arrays are equal."""
     dtype = common_dtype(a.dtype, b.dtype)
     with np.errstate(all="ignore"):
         x, y = converted(a, dtype), converted(b, dtype)
@@ -175,7 +175,7 @@ def are_equal(a: Array, b: Array, tolerance: Tolerance) -> Mask:
 
 
 def measured(a: Array, b: Array, tolerance: Tolerance) -> Measured:
-    """How far two flat arrays of one type, or of two without a common one, are apart, element by element."""
+    """Element-wise distances of two flat arrays of one type, or of two types without a common one."""
     if is_float(a.dtype) != is_float(b.dtype):
         return _integers_and_floats(a, b, tolerance)
     if a.dtype.kind == "c":
@@ -193,7 +193,7 @@ def _integers(a: Array, b: Array, tolerance: Tolerance) -> Measured:
     if tolerance.max_ulp is not None:
         unequal = steps > tolerance.max_ulp
     elif tolerance.rtol:
-        near = steps <= tolerance.atol + tolerance.rtol * size  # False beside inf * 0, too
+        near = steps <= tolerance.atol + tolerance.rtol * size  # also False for inf * 0
         unequal = (steps > 0) & ~near
     else:
         unequal = steps > min(int(min(tolerance.atol, 2.0**64)), 2**64 - 1)
@@ -201,17 +201,17 @@ def _integers(a: Array, b: Array, tolerance: Tolerance) -> Measured:
 
 
 def _doubles(values: Array) -> Array:
-    """Values in double precision: integers of 64 bits may be rounded."""
+    """Values in double precision, to which 64-bit integers may be rounded."""
     return converted(values, np.dtype(np.complex128) if values.dtype.kind == "c" else _DOUBLE)
 
 
 def _rounded_away(values: Array) -> Array:
-    """What integers of 64 bits are more than the same in double precision, exactly; 0 if none is, or of floats."""
+    """The exact rounding error of 64-bit integers in double precision (value minus rounded); 0 for other types."""
     if is_float(values.dtype) or not values.size or max(int(values.max()), -int(values.min())) <= 2**53:
         return np.zeros(())
     high = (values >> values.dtype.type(32)).astype(_DOUBLE) * 2.0**32
     low = (values & values.dtype.type(2**32 - 1)).astype(_DOUBLE)
-    found: Array = low - ((high + low) - high)  # no step but the sum rounds (T. J. Dekker, 1971)
+    found: Array = low - ((high + low) - high)  # only the sum rounds (T. J. Dekker, 1971)
     return found
 
 
@@ -236,7 +236,7 @@ def _complex(a: Array, b: Array, tolerance: Tolerance) -> Measured:
 
 
 def _complex_distance(x: Array, y: Array) -> Array:
-    """``|x - y|`` of complex numbers, of which real or imaginary parts that are one infinity are 0 apart.
+    """``|x - y|`` of complex numbers, where equal infinite parts count as equal.
 
     >>> with np.errstate(invalid="ignore"):
     ...     _complex_distance(np.array([complex(np.inf, 1)]), np.array([complex(np.inf, 3)])).tolist()
@@ -266,15 +266,15 @@ def _decided(x: Array, y: Array, distance: Array, steps: Steps, tolerance: Toler
 
 
 def _decided_of_any(x: Array, y: Array, distance: Array, steps: Steps, tolerance: Tolerance) -> Measured:
-    """The same where some distances are infinite or NaN; `distance` and `steps` are changed."""
-    same = (x == y) & ~(distance > 0)  # integers may be a little more than x and y
+    """As `_decided`, if distances may be infinite or NaN; modifies `distance` and `steps`."""
+    same = (x == y) & ~(distance > 0)  # x and y may be rounded integers
     nan_x, nan_y = np.isnan(x), np.isnan(y)
     size = np.abs(y)
-    # Of complex numbers, inf+nanj is infinitely far from any number, which an infinite tolerance allows, as in NumPy.
+    # A complex inf+nanj is infinitely far from any number, which an infinite tolerance allows, as in NumPy.
     near = (distance <= tolerance.atol + tolerance.rtol * size) & np.isfinite(y)
     unordered = nan_x != nan_y
     steps[nan_x | nan_y] = 0
-    # Equal infinities have no difference; NaN has none either.
+    # Equal infinities have distance 0; NaN has none.
     distance[same | nan_x | nan_y] = 0
     relative = distance / size
     relative[distance == 0] = 0
@@ -292,25 +292,25 @@ def _decided_of_any(x: Array, y: Array, distance: Array, steps: Steps, tolerance
 
 
 def magnitudes(steps: Steps) -> npt.NDArray[np.int64]:
-    """How many numbers of steps are from ``2**k`` to ``2**(k + 1) - 1``, for each k from 0 to 63; 0 steps do not count.
+    """Histogram of steps: how many are from ``2**k`` to ``2**(k + 1) - 1``, for k from 0 to 63; zeros do not count.
 
     >>> magnitudes(np.array([0, 1, 2, 3, 2**54 - 1], np.uint64)).nonzero()[0].tolist()
     [0, 1, 53]
     """
     if steps.itemsize == 8:
-        # Without its second bit no number is rounded up to the next power of two.
+        # With the second-highest bit cleared, no number is rounded up to the next power of two.
         steps = steps & ~(steps >> np.uint64(1))
     exponents = steps.astype(_DOUBLE).view(np.int64) >> 52
     return np.bincount(exponents, minlength=1023 + 64)[1023:]
 
 
 def _ulps(a: Array, b: Array) -> Steps:
-    """How many representable values two floats are apart: 1 for neighbours, 0 for -0 and 0. Meaningless for NaN."""
+    """Distances of floats in representable values: 1 for neighbours, 0 for -0 and 0; meaningless for NaN."""
     return _apart(ordinals(a), ordinals(b))
 
 
 def ordinals(values: Array) -> Array:
-    """Numbers that count the values of a type of floats in their order, from 0 at zero; meaningless for NaN.
+    """The rank of each float among the values of its type, 0 for zero; meaningless for NaN.
 
     >>> ordinals(np.array([-0.0, 0.0, 5e-324, -np.inf])).tolist()
     [0, 0, 1, -9218868437227405312]
@@ -322,14 +322,14 @@ def ordinals(values: Array) -> Array:
         return pattern.view(np.uint8).astype(np.int16)  # it has no sign
     if bits < 8 * size:
         pattern = pattern << (8 * size - bits) >> (8 * size - bits)
-    # A negative float is its magnitude above the pattern of -0. Without `np.where`, which takes ten times as long.
+    # A negative float's pattern is that of -0 plus its magnitude. `np.where` would take ten times as long.
     sign = pattern >> (8 * size - 1)
     found: Array = (pattern & ((1 << (bits - 1)) - 1) ^ sign) - sign
     return found
 
 
 def _apart(a: Array, b: Array) -> Steps:
-    """``|a - b|`` of integers, which always fits their bits but for some of two types: these stop at 2**64 - 1."""
+    """``|a - b|`` of integers. It always fits, except for s64 beside u64, where it is at most 2**64 - 1."""
     if a.dtype == b.dtype:
         unsigned = f"u{a.itemsize}"
         apart: Steps = np.maximum(a, b).view(unsigned) - np.minimum(a, b).view(unsigned)  # modulo a power of two

@@ -1,4 +1,4 @@
-"""What lies in padding: zeros, a constant, old data, or noise?"""
+"""Find what padding holds: zeros, a constant, old data, or noise."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The padding of an array as boxes of the padded array, cut into lines that can be compared with lines of data."""
+"""The padding of an array as boxes of the padded array, in lines that can be compared with lines of data."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from strided.arrays.blocks import Box, boxes, even_cuts, run_block
 from strided.layout import Shape
 from strided.layout.sizes import tile_of
 
-#: Lines of values, of their bit patterns or of marks.
+#: Lines of values, bit patterns or marks.
 Lines: TypeAlias = npt.NDArray[Any]
 
-#: Elements of a block, which is read at once, and of a line.
+#: The most elements of a block, which is read at once, and of a line.
 BLOCK_ELEMENTS = 1 << 20
 LINE_ELEMENTS = 1 << 18
-#: Shorter pieces of lines may be equal, or constant, by chance.
+#: Shorter pieces of lines may be equal or constant by chance.
 LEAST_BYTES = 16
 
 
@@ -31,13 +31,13 @@ class Padded:
     Attributes
     ----------
     map : AddressMap
-        Maps the padded array. Behind the dimensions come those that a tile of higher rank put in front.
+        The map of the padded array. Its last dimensions are those that a tile of higher rank adds in front.
     true : tuple of int
         Sizes without padding.
     order : tuple of int
-        All of its dimensions, major first.
+        All dimensions of the map, from major to minor.
     tile : dict of int to int
-        The size of a tile by dimension, where there is one and it is long enough to be compared.
+        The size of a tile by dimension, if there is one and it is large enough to compare.
     """
 
     map: AddressMap
@@ -53,7 +53,7 @@ class Padded:
 
 @dataclass(frozen=True, slots=True)
 class Area:
-    """A box of padding: what lies past the end of `axis`, in lines along `along`.
+    """A box of padding beyond the end of dimension `axis`, in lines along dimension `along`.
 
     `ranges` are start and stop along each dimension of the padded array.
     """
@@ -70,9 +70,9 @@ class Area:
 
 @dataclass(frozen=True, slots=True)
 class Pieces:
-    """Parts of a line of equal length: `count` of them from `start` on.
+    """Equal parts of a line: `count` pieces of `length` elements from `start`.
 
-    They begin `phase` past an edge of a tile. A line without tiles is one piece, whose phase is its start.
+    Each begins `phase` elements after a tile's edge. A line without tiles is one piece, whose phase is its start.
     """
 
     start: int
@@ -81,7 +81,7 @@ class Pieces:
     length: int
 
     def of(self, lines: Lines, start: int) -> Lines:
-        """These pieces of lines that begin at `start`: axes for lines, pieces, elements, and what axes follow."""
+        """These pieces of lines that begin at `start`; axes: lines, pieces, elements, and any further axes."""
         part = lines[:, self.start - start : self.start - start + self.count * self.length]
         return part.reshape(len(lines), self.count, self.length, *lines.shape[2:])
 
@@ -118,7 +118,7 @@ def areas(padded: Padded) -> Iterator[Area]:
 
 
 def blocks_of(area: Area, order: Sequence[int]) -> Iterator[Box]:
-    """Blocks that cover an area, with whole lines."""
+    """Blocks of whole lines that cover an area."""
     sizes = [stop - start for start, stop in area.ranges]
     line = sizes[area.along]
     counts = [1 if d == area.along else n for d, n in enumerate(sizes)]

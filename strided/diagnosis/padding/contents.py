@@ -1,4 +1,4 @@
-"""What values are: lines of padding sorted by what they hold."""
+"""Classify lines of padding by their contents."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-#: The kinds of contents. A line has the number of its kind.
+#: The kinds of contents; lines have the index of their kind.
 KINDS = ("zero", "constant", "stale", "finite", "nan", "noise")
 ZERO, CONSTANT, STALE, FINITE, NAN, NOISE = range(len(KINDS))
 
 Kinds = npt.NDArray[np.int64]
 
-#: Fewer elements do not tell noise from data.
+#: With fewer elements, noise cannot be distinguished from data.
 _LEAST_NOISE = 100
-#: How often two leading bytes of noise are equal, compared with independent bytes that take every value equally often.
-#: Of 8-bit weights of a normal distribution that uses the whole range, it is 1.8 times.
+#: How often two leading bytes of noise are equal at most, relative to uniform independent bytes. For 8-bit weights with
+#: a normal distribution over the whole range, the ratio is 1.8.
 _NOISE = 1.3
 
 
 def is_nan(values: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
-    """Which values are NaN."""
+    """A mask of NaN values."""
     if values.dtype.kind in "iub" or (values.dtype.kind == "V" and np.can_cast(values.dtype, np.int8)):
         return np.zeros(values.shape, np.bool_)
     with np.errstate(invalid="ignore"):  # of signalling NaNs
@@ -29,7 +29,7 @@ def is_nan(values: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
 
 
 def kinds_of(values: npt.NDArray[Any], bits: npt.NDArray[Any]) -> Kinds:
-    """The kind of each line, as far as it alone tells: those that may be stale or noise are finite, or NaN in part.
+    """The kind of each line by itself: lines that may turn out stale or noise are "finite" or "nan" so far.
 
     >>> from strided.diagnosis.bit_patterns import pattern_words
     >>> lines = np.array([[0, 0, 0], [7, 7, 7], [1, 2, 0], [np.nan] * 3, [np.nan, 1, 2]])
@@ -46,12 +46,12 @@ def kinds_of(values: npt.NDArray[Any], bits: npt.NDArray[Any]) -> Kinds:
 
 
 def are_numbers(kinds: Kinds, numbers: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
-    """Which lines hold numbers that are not all the same, given which elements are neither zero nor NaN."""
+    """Which lines hold numbers that are not all equal; `numbers` marks elements that are neither zero nor NaN."""
     return np.asarray((kinds == FINITE) | ((kinds == NAN) & numbers.any(axis=1)))
 
 
 def leading_bytes(bits: npt.NDArray[Any], element_bits: int) -> Kinds:
-    """How often each value of the leading byte comes; never for packed elements."""
+    """A histogram of the leading byte; zeros for packed elements."""
     if element_bits < 8:
         return np.zeros(256, np.int64)
     leading = bits[..., -1] >> bits.dtype.type(8 * bits.dtype.itemsize - 8)
@@ -59,7 +59,7 @@ def leading_bytes(bits: npt.NDArray[Any], element_bits: int) -> Kinds:
 
 
 def is_noise(counts: Kinds) -> bool:
-    """Whether the leading bytes of elements take all values alike, which those of numbers do not.
+    """Whether leading bytes are distributed uniformly, unlike those of numbers.
 
     >>> from strided.diagnosis.bit_patterns import pattern_words
     >>> numbers = np.random.default_rng(0)

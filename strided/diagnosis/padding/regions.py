@@ -1,4 +1,4 @@
-"""What was seen of padding, by its origin and its contents: sizes, places, constants, and what stale lines equal."""
+"""Tallies of padding by origin and contents: sizes, places, constants, and what stale lines equal."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from strided.diagnosis.padding.contents import CONSTANT, FINITE, KINDS, NAN, STA
 from strided.diagnosis.padding.report import Match, PaddingRegion
 from strided.diagnosis.padding.stale import Indices
 
-#: Matches that are kept of a region, once those that follow on from each other are one.
+#: The most matches of a region that are kept, after adjacent ones are joined.
 _MOST_MATCHES = 16
-#: More constants than these are numbers.
+#: Lines with more distinct constants than these count as numbers.
 _MOST_CONSTANTS = 4
 
 
 @dataclass(slots=True)
 class RegionTally:
-    """What was seen of padding of one origin and kind."""
+    """The tally of padding of one origin and kind."""
 
     elements: int = 0
     start: int = 1 << 62
@@ -32,7 +32,7 @@ class RegionTally:
     matches: list[Match] = field(default_factory=list)
 
     def match(self, found: Match) -> None:
-        """Note lines that equal data, as one with those that they follow on from."""
+        """Add lines that equal data, joined with the match before if they are adjacent."""
         joined = next(((k, j) for k, other in enumerate(self.matches) if (j := other.joined(found))), None)
         if joined is not None:
             del self.matches[joined[0]]
@@ -41,7 +41,7 @@ class RegionTally:
             self.matches.append(found)
 
 
-#: Which elements of lines are of some kind.
+#: A mask of elements of lines.
 Marks: TypeAlias = npt.NDArray[np.bool_]
 #: The kind of a region, and its dimension.
 Origin: TypeAlias = tuple[str, int | None]
@@ -50,18 +50,17 @@ Tallies: TypeAlias = dict[tuple[str, int | None, int], RegionTally]
 
 
 class KnownLines(NamedTuple):
-    """Lines of padding, and what is known of each.
+    """Lines of padding with their properties.
 
     Attributes
     ----------
     kinds : ndarray of int64
-        Of their contents.
-    values : ndarray
-        A row for each line.
+        The kind of each line's contents.
+        values : ndarray
     numbers : ndarray of bool
         Which values are neither zero nor NaN.
     starts, stops : ndarray of int64
-        Their indices in the padded dimension.
+        The range of each line's indices in the padded dimension.
     """
 
     kinds: Kinds
@@ -72,7 +71,7 @@ class KnownLines(NamedTuple):
 
 
 def count(tallies: Tallies, origin: Origin, lines: KnownLines) -> Marks:
-    """Count lines of one origin; returns which of their elements look like data."""
+    """Count lines of one origin; return a mask of their elements that look like data."""
     kinds, values, numbers, starts, stops = lines
     leaks = np.zeros(values.shape, np.bool_)
     for kind in np.flatnonzero(np.bincount(kinds)).tolist():
@@ -91,7 +90,7 @@ def count(tallies: Tallies, origin: Origin, lines: KnownLines) -> Marks:
 
 
 def regions_of(tallies: Tallies, bits: int) -> list[PaddingRegion]:
-    """The regions of padding, in their order; `bits` are those of an element."""
+    """The regions of padding, sorted; `bits` is the size of an element."""
     return [_region(*key, tally, bits) for key, tally in sorted(tallies.items(), key=_order)]
 
 

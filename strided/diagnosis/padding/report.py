@@ -1,4 +1,4 @@
-"""What lies in the padding of an array: values that print themselves."""
+"""The report on the padding of an array."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from strided.pictures.marks import MarkMap
 from strided.runtime.argument_checks import whole
 from strided.wording import counted, range_key, wrapped
 
-#: Lines of padding that are named as equal to lines of data.
+#: The most matches that a region's text lists.
 _SHOWN_MATCHES = 3
 
 _MEANING = {
@@ -29,7 +29,7 @@ Ranges = tuple[tuple[int, int], ...]
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """Lines of padding that equal lines of data, each as start and stop along the dimensions of the padded array."""
+    """Lines of padding and the equal lines of data, each as start and stop along each dimension of the padded array."""
 
     padding: Ranges
     data: Ranges
@@ -38,7 +38,7 @@ class Match:
         return f"[{_key(self.padding)}] equals [{_key(self.data)}]"
 
     def joined(self, other: Match) -> Match | None:
-        """This match and the next as one; None if they do not follow on from each other."""
+        """This match joined with the next; None if they are not adjacent."""
         steps = [_step(own, theirs) for own, theirs in ((self.padding, other.padding), (self.data, other.data))]
         if None in steps or steps[0] != steps[1]:
             return None
@@ -47,17 +47,17 @@ class Match:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PaddingRegion:
-    """Padding of one origin and one kind of contents.
+    """The padding of one origin with one kind of contents.
 
     Attributes
     ----------
     kind : str
-        "dimension": what lies past the end of a dimension; "tile": other places of a tile that hold no element;
-        "tail": what lies after the last tile; "bits": the bits of the last byte that belong to no slot.
+        "dimension": beyond the end of a dimension; "tile": other slots of a tile without an element; "tail": after the
+        last tile; "bits": the bits of the last byte that belong to no slot.
     dimension : int or None
-        The dimension, for the first kind. What lies past the end of several belongs to the first of them.
+        The dimension, for the first kind. Padding beyond the end of several dimensions belongs to the first of them.
     start, stop : int
-        Indices of the padded dimension between which it lies; slots of the buffer for other kinds.
+        The range of its indices in the padded dimension; for other kinds, of slots of the buffer.
     bits : int
         Its size in bits.
     contents : str
@@ -66,9 +66,9 @@ class PaddingRegion:
     value : scalar or None
         The value of a constant.
     leaks : int
-        Bytes that look like data: of stale lines all, of finite ones and those with NaN the numbers other than zero.
+        Bytes that look like data: all of stale lines; nonzero numbers in lines that are finite or have NaN.
     matches : tuple of Match
-        What stale lines equal; the first few. Of what lies in front of a tile, which has no index, it is not said.
+        The first few matches of stale lines; none for dimensions that a tile adds, whose lines have no index.
     """
 
     kind: str
@@ -83,7 +83,7 @@ class PaddingRegion:
 
     @property
     def bytes(self) -> int:
-        """Its size in bytes, rounded down."""
+        """Its size in whole bytes, rounded down."""
         return self.bits // 8
 
     @property
@@ -107,7 +107,7 @@ class PaddingRegion:
         return f"{self.where}: {size}, {self.what}"
 
     def to_dict(self) -> dict[str, Any]:
-        """All of it in types that JSON has."""
+        """The region in types that JSON has."""
         return {
             "kind": self.kind,
             "dimension": self.dimension,
@@ -124,18 +124,18 @@ class PaddingRegion:
 
 @dataclass(frozen=True, slots=True)
 class Padding:
-    """The padding of an array, and what it holds.
+    """The padding of an array and its contents.
 
     Attributes
     ----------
     shape : str
-        The array's.
+        The array's shape.
     bytes, total_bytes : int
-        Of the padding, rounded down, and of the whole buffer without a prefix of dynamic sizes.
+        Bytes of padding, rounded down, and of the whole buffer without a prefix of dynamic sizes.
     regions : tuple of PaddingRegion
-        By origin and contents.
+        The padding by origin and contents.
     map : MarkMap or None
-        Which part of the padded array is padding, and where data leaks; None if the layout is irregular.
+        A map of the padded array: what is padding, and where data leaks; None if the layout is irregular.
     """
 
     shape: str
@@ -161,12 +161,12 @@ class Padding:
 
     @property
     def is_clean(self) -> bool:
-        """Whether all bytes of padding hold zeros, constants and NaNs. Bits that make no byte do not count."""
+        """Whether all bytes of padding hold zeros, constants and NaNs. Bits of an incomplete byte do not count."""
         return not self.leaks and all(r.contents in ("zero", "constant", "nan") for r in self.regions if r.bytes)
 
     @property
     def verdict(self) -> str:
-        """Whether it is clean, and why not, in words."""
+        """Whether the padding is clean, or why not, in words."""
         if not self.regions:
             return "no padding"
         if self.is_clean:
@@ -176,7 +176,7 @@ class Padding:
         return f"not clean: {'; '.join(reasons)}"
 
     def _reasons(self) -> Iterator[tuple[int, str]]:
-        """How many bytes are not clean, and why."""
+        """The numbers of bytes that are not clean, each with the reason."""
         for contents, why in (
             ("stale", "equal data elsewhere"),
             ("finite", "are numbers other than zero, perhaps data"),
@@ -217,7 +217,7 @@ class Padding:
         return card("Padding", self.shape, [("padding", self._size), ("verdict", self.verdict)], sections)
 
     def to_dict(self) -> dict[str, Any]:
-        """All of it but the map, in types that JSON has."""
+        """Everything except the map, in types that JSON has."""
         return {
             "shape": self.shape,
             "bytes": self.bytes,
@@ -235,7 +235,7 @@ def _key(ranges: Ranges) -> str:
 
 
 def _step(first: Ranges, second: Ranges) -> int | None:
-    """The only dimension in which ranges differ, if the second begin there where the first end; else None."""
+    """The dimension in which two ranges are adjacent, if they are equal in all others; else None."""
     changed = [d for d, (a, b) in enumerate(zip(first, second, strict=True)) if a != b]
     return changed[0] if len(changed) == 1 and first[changed[0]][1] == second[changed[0]][0] else None
 

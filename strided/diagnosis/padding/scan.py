@@ -1,4 +1,4 @@
-"""Reading the padding of an array, block by block, and saying what it holds."""
+"""Read the padding of an array in blocks, and classify its contents."""
 
 from __future__ import annotations
 
@@ -44,38 +44,38 @@ from strided.diagnosis.padding.contents import (
 )
 from strided.diagnosis.padding.regions import KnownLines, Marks, Origin, Tallies, count, regions_of
 from strided.diagnosis.padding.report import Match, Padding, PaddingRegion
-from strided.diagnosis.padding.stale import UNKNOWN, UNTOLD, Indices, StaleLines
+from strided.diagnosis.padding.stale import UNINFORMATIVE, UNKNOWN, Indices, StaleLines
 from strided.layout import Shape
 from strided.layout.sizes import tile_of
 from strided.pictures.folding import folding
 from strided.pictures.marks import MOST_COLUMNS, MOST_ROWS, MarkMap
 from strided.runtime.argument_checks import check_progress
 
-#: Stale lines of a block for which it is said what they equal.
+#: The most stale lines of a block whose matches are recorded.
 _MOST_LINES = 64
-#: Elements after which the pages of a mapped file are let go.
+#: Elements after which the pages of a mapped file are released.
 _RELEASED_ELEMENTS = 1 << 22
-#: Elements of a line, where layouts have none.
+#: Elements of a line of slots that belong to no dimension.
 _LINE = 256
 
 
 def padding(array: Any, *, progress: Callable[[int], object] | None = None) -> Padding:
-    """What the padding of an array holds: zeros, a constant, NaN, old data, other numbers, or noise.
+    """Find what the padding of an array holds: zeros, a constant, NaN, old data, other numbers, or noise.
 
-    It is read in blocks. Lines of padding that are neither constant nor NaN are looked up among the lines of the data,
-    which is then read once. They are cut at the edges of tiles, and compared with what lies in the same part of a tile.
+    Padding is read in blocks. Lines of it that are neither constant nor NaN are searched for in the data, which is then
+    read once. Lines are cut at the edges of tiles, and compared with data in the same part of a tile.
 
     Parameters
     ----------
     array : LayoutArray
-        An array that owns its whole buffer.
+        An array that is not a view.
     progress : callable, optional
         Called after each block with its number of elements.
 
     Raises
     ------
     TypeError
-        No LayoutArray.
+        `array` is not a LayoutArray.
     ValueError
         The array is a view.
 
@@ -90,7 +90,7 @@ def padding(array: Any, *, progress: Callable[[int], object] | None = None) -> P
     if not isinstance(array, ArrayBase):
         raise TypeError(f"padding takes a LayoutArray, not {type(array).__name__}")
     if array.is_view:
-        raise ValueError(f"{array._what()} shares its padding with the whole array: ask for that of the whole")
+        raise ValueError(f"{array._description()} shares its padding with the whole array: pass that instead")
     check_progress(progress)
     done = _releasing(array, progress)
     spec, bits = array.spec, array.spec.element_bits
@@ -116,7 +116,7 @@ def padding(array: Any, *, progress: Callable[[int], object] | None = None) -> P
 
 
 def _releasing(array: ArrayBase, progress: Callable[[int], object] | None) -> Callable[[int], object]:
-    """What is called after each block: now and then it lets go of the pages of a mapped file."""
+    """A callback for each block, which reports progress and sometimes releases pages of a mapped file."""
     read = 0
 
     def done(elements: int) -> None:
@@ -146,7 +146,7 @@ def _last_bits(array: ArrayBase) -> Iterator[PaddingRegion]:
 def _see_slots(
     array: ArrayBase, slots: npt.NDArray[np.int64], kind: str, tallies: Tallies, done: Callable[[int], object]
 ) -> None:
-    """Count slots that lie in no padded dimension, in lines of neighbours."""
+    """Count slots that belong to no padded dimension, in lines of adjacent slots."""
     whole = array._with_map(AddressMap.from_strides((array.spec.slots,), (1,)))
     values = whole[slots]
     every = pattern_words(values[None])
@@ -164,7 +164,7 @@ def _see_slots(
 
 
 def _see_areas(array: ArrayBase, padded: Padded, done: Callable[[int], object]) -> tuple[Tallies, MarkMap]:
-    """Count the padding of all dimensions, and draw it."""
+    """Count the padding of all dimensions, and draw its map."""
     notes = _Notes(StaleLines(array, padded))
     seen = _pass(array, padded, notes, done)
     if not notes.leading:
@@ -175,14 +175,14 @@ def _see_areas(array: ArrayBase, padded: Padded, done: Callable[[int], object]) 
 
 @dataclass(slots=True)
 class _Notes:
-    """What is noted of numbers when padding is read first, for the second time.
+    """What the first pass over padding records about numbers, for the second pass.
 
     Attributes
     ----------
     stale : StaleLines
-        Finds lines of padding in the data.
+        Searches the data for lines of padding.
     leading : dict
-        By origin, how often the leading byte of a number has each value.
+        Histograms of the leading bytes of numbers, by origin.
     """
 
     stale: StaleLines
@@ -190,7 +190,7 @@ class _Notes:
 
 
 def _pass(array: ArrayBase, padded: Padded, notes: _Notes, done: Callable[[int], object]) -> tuple[Tallies, MarkMap]:
-    """Count and draw. The first time numbers are only noted, the second time it is known which are stale or noise."""
+    """One pass: count and draw. The first only records numbers; the second knows which are stale or noise."""
     tallies: Tallies = {}
     reader, drawing = Reader(array._with_map(padded.map)), _Drawing(array, padded)
     for area in areas(padded):
@@ -204,7 +204,7 @@ def _pass(array: ArrayBase, padded: Padded, notes: _Notes, done: Callable[[int],
 
 
 class _AreaCounter:
-    """Counts the lines of an area: those of numbers piece by piece, others as they are."""
+    """Counts the lines of an area; lines of numbers are counted in pieces."""
 
     def __init__(self, array: ArrayBase, area: Area, tile: int | None, tallies: Tallies, notes: _Notes) -> None:
         self._array, self._area, self._tallies, self._notes = array, area, tallies, notes
@@ -212,12 +212,12 @@ class _AreaCounter:
         self._origin: Origin = ("dimension", area.axis) if area.axis < array.ndim else ("tile", None)
 
     def see(self, box: Box, values: Array) -> Marks | None:
-        """Count the lines of a block; returns which of its elements look like data, None for none."""
+        """Count the lines of a block; return a mask of its elements that look like data, or None for none."""
         along, start = self._area.along, box[self._area.axis].start
         one = values.reshape(1, -1)
         bits = pattern_words(one)
         if _are_equal(bits[0]):
-            # Most padding holds one value.
+            # A fast path, because most padding holds a single value.
             span = np.array([start]), np.array([box[self._area.axis].stop])
             known = KnownLines(kinds_of(one, bits), one, np.zeros(one.shape, np.bool_), *span)
             count(self._tallies, self._origin, known)
@@ -244,12 +244,12 @@ class _AreaCounter:
         if is_noise(self._notes.leading[self._origin]):
             kinds[numbers] = NOISE
         known = [sources[cut] for cut in self._cuts if cut in sources]
-        found = np.concatenate([np.full((len(numbers), 1), UNTOLD), *known], axis=1)
+        found = np.concatenate([np.full((len(numbers), 1), UNINFORMATIVE), *known], axis=1)
         is_stale = (found >= 0).any(axis=1) & (found != UNKNOWN).all(axis=1)
         first = self._area.line[0]
         for cut in self._cuts:
             own, lines = cut.of(values[numbers], first).reshape(-1, cut.length), np.repeat(numbers, cut.count)
-            source = sources.get(cut, np.full((len(numbers), cut.count), UNTOLD))
+            source = sources.get(cut, np.full((len(numbers), cut.count), UNINFORMATIVE))
             told = _kinds_of_pieces(own, kinds[lines], np.repeat(is_stale, cut.count), source.reshape(-1))
             part = slice(cut.start - first, cut.start - first + cut.count * cut.length)
             marks = leaks[numbers, part].reshape(own.shape)
@@ -258,7 +258,7 @@ class _AreaCounter:
         return leaks
 
     def _note(self, bits: Lines) -> None:
-        """Note lines of numbers: the second time they are counted."""
+        """Record lines of numbers, which the second pass counts."""
         self._notes.stale.want(self._area, bits)
         leading, counts = self._notes.leading, leading_bytes(bits, self._array.spec.element_bits)
         leading[self._origin] = leading.get(self._origin, 0) + counts
@@ -268,7 +268,7 @@ class _AreaCounter:
         return count(self._tallies, self._origin, KnownLines(kinds, values, numbers, starts, stops))
 
     def _match(self, cut: Pieces, source: Indices, index: list[Indices]) -> None:
-        """Note which data pieces of the first lines equal; of lines in front of a tile, which have no index, none."""
+        """Record the data that pieces of the first lines equal, except in dimensions that a tile adds."""
         along, shape = self._area.along, self._array.shape
         has_index = ~np.any(index[len(shape) :], axis=0) if len(index) > len(shape) else np.ones(len(source), np.bool_)
         source, index = source[has_index], [each[has_index] for each in index]
@@ -281,7 +281,7 @@ class _AreaCounter:
 
 
 def _words_and_numbers(values: Lines) -> tuple[Lines, Marks]:
-    """The bit patterns of lines, and which elements are neither zero nor NaN."""
+    """The bit patterns of lines, and a mask of elements that are neither zero nor NaN."""
     bits = pattern_words(values)
     numbers: Marks = np.asarray(bits.any(axis=2))
     if numbers.any():
@@ -290,12 +290,12 @@ def _words_and_numbers(values: Lines) -> tuple[Lines, Marks]:
 
 
 def _are_equal(bits: Lines) -> bool:
-    """Whether all elements are the same."""
+    """Whether all elements are equal."""
     return bool((bits == bits[0]).all())
 
 
 def _kinds_of_pieces(values: Lines, lines: Kinds, is_stale: npt.NDArray[np.bool_], source: Indices) -> Kinds:
-    """The kinds of pieces of lines, given those of the lines, and whether all that is told of a line is stale."""
+    """The kinds of pieces, given the kinds of their lines and whether all informative pieces of a line are stale."""
     kinds = kinds_of(values, pattern_words(values))
     if values.shape[1] == 1 or values.shape[1] * values.dtype.itemsize < LEAST_BYTES:
         kinds[kinds == CONSTANT] = FINITE
@@ -305,13 +305,13 @@ def _kinds_of_pieces(values: Lines, lines: Kinds, is_stale: npt.NDArray[np.bool_
 
 
 def _indices(box: Box, along: int) -> list[Indices]:
-    """The index of every line of a block in each dimension; that of its first element along the line."""
+    """The index of the first element of every line of a block, in each dimension."""
     ranges = [np.arange(s.start, s.start + 1 if d == along else s.stop) for d, s in enumerate(box)]
     return [index.reshape(-1) for index in np.meshgrid(*ranges, indexing="ij")]
 
 
 class _Drawing:
-    """A map of the padded array. What a tile of higher rank put in front stands in front."""
+    """A map of the padded array, with the dimensions that a tile adds in front."""
 
     def __init__(self, array: ArrayBase, padded: Padded) -> None:
         rank, ndim = array.ndim, len(padded.shape)
@@ -322,7 +322,7 @@ class _Drawing:
         self._counts, self._flags = self._cells.counts(), self._cells.counts()
 
     def add(self, box: Box, leaks: Marks | None) -> None:
-        """A block of padding, and which of its elements look like data, if any do."""
+        """Draw a block of padding; `leaks` is a mask of its elements that look like data, or None."""
         ordered = [box[d] for d in self._kept]
         self._cells.add_all(self._counts, ordered)
         if leaks is not None and leaks.any():

@@ -1,4 +1,4 @@
-"""A copy of a file with zeros in its padding."""
+"""Copy a file with its padding set to zero."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ def scrub_file(
     *,
     overwrite: bool = False,
 ) -> int:
-    """Copy a file of raw bytes with zeros in the array's padding; returns its size in bytes.
+    """Copy a file of raw bytes with the array's padding set to zero; return its size in bytes.
 
-    The copy gets its name once it is complete.
+    The copy gets its name when it is complete.
 
     Raises
     ------
     FileExistsError
-        Without `overwrite`, the target exists.
+        The target exists and `overwrite` is false.
     OSError
         A file cannot be read or written; the target is the source.
     BufferSizeError
@@ -51,8 +51,8 @@ def scrub_file(
 
 
 def _fill_padding(copy: BinaryIO, target: str | os.PathLike[str], size: int, shape: Shape, raw: RawFormat) -> None:
-    """Write zeros into the padding of the array in a file."""
-    # It must not be mapped when it gets its name, because of Windows.
+    """Set the padding of the array in a file to zero."""
+    # Unmapped before it is renamed, as Windows requires.
     with naming_in_read_errors(target):
         memory = mmap.mmap(copy.fileno(), size) if size else bytearray()
     array = LayoutArray(memory, shape, offset=raw.offset, bitorder=raw.bitorder, allow_excess=raw.allow_excess)

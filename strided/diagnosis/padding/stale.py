@@ -1,7 +1,7 @@
-"""Which lines of padding equal lines of the array's own data.
+"""Find lines of padding that equal lines of the array's own data.
 
-Lines are cut at the edges of tiles. Of each piece a hash is kept; then the data is read once, and the pieces of its
-lines that lie in the same part of a tile are looked up. A hash of 64 bits that is equal by chance is not to be feared.
+Lines are cut at the edges of tiles, and a hash of each piece is kept. Then the data is read once, and its pieces in the
+same part of a tile are looked up. Collisions of 64-bit hashes are improbable enough to ignore.
 """
 
 from __future__ import annotations
@@ -27,24 +27,24 @@ from strided.diagnosis.padding.areas import (
     pieces,
 )
 
-#: Pieces of padding that are looked for; more are not.
+#: The most pieces of padding that are searched for.
 _MOST_PIECES = 1 << 16
-#: Shorter lines may be equal by chance. (Pieces of lines must be longer: `LEAST_BYTES`.)
+#: Shorter lines may be equal by chance. (For pieces of lines, see `LEAST_BYTES`.)
 _LEAST_ELEMENTS = 3
 
-#: The dimension that a piece runs along, its phase, its length, and whether there are tiles.
+#: The dimension along which a piece lies, its phase, its length, and whether there are tiles.
 _Place = tuple[int, int, int, bool]
 Indices = npt.NDArray[np.int64]
 Words = npt.NDArray[np.uint64]
-#: In place of an index: no data equals a piece, or the piece is too short or constant, so that it tells nothing.
-UNKNOWN, UNTOLD = -1, -2
+#: In place of an index: no equal data was found; or the piece is too short or constant to be informative.
+UNKNOWN, UNINFORMATIVE = -1, -2
 
 
 @dataclass(slots=True)
 class _Wanted:
-    """Pieces in one place of a tile: their hashes, and where data equals them.
+    """Wanted pieces of one kind: their hashes, and where equal data was found.
 
-    There are two of each: for pieces in the same tile along the line, which are the better find, and for any.
+    There are two sets: for data in the same tile along the line, which is the better match, and for any data.
     """
 
     waiting: tuple[list[Words], list[Words]] = field(default_factory=lambda: ([], []))
@@ -58,18 +58,18 @@ class _Wanted:
             self.waiting[1].append(hashes)
 
     def close(self) -> None:
-        """Nothing more is added."""
+        """Finish adding pieces."""
         self.finders = [_Finder(np.sort(np.concatenate(each))) for each in self.waiting]
 
     def found(self, hashes: Words, tiles: Words, places: Indices) -> None:
-        """Data has these hashes in these places."""
+        """Record that data has these hashes at these places."""
         for finder, own in zip(self.finders, (_in_tile(hashes, tiles), hashes), strict=True):
             known, at = finder.find(own)
-            new = np.flatnonzero(finder.sources[at] < 0)[::-1]  # the first one is written last
+            new = np.flatnonzero(finder.sources[at] < 0)[::-1]  # reversed, so that the first place wins
             finder.sources[at[new]] = places[known[new]]
 
     def source(self, hashes: Words, tiles: Words) -> Indices:
-        """Where the data is that equals pieces of padding."""
+        """The places of data that equal pieces of padding."""
         flat, result = hashes.reshape(-1), np.full(hashes.size, UNKNOWN)
         in_tile = _in_tile(hashes, tiles).reshape(-1)
         for finder, own in zip(reversed(self.finders), (flat, in_tile), strict=True):
@@ -80,12 +80,12 @@ class _Wanted:
 
 
 class _Finder:
-    """Hashes in order, and for each where its source is."""
+    """Sorted hashes, and the place of equal data for each."""
 
     def __init__(self, keys: Words) -> None:
         self._keys = keys
         self.sources = np.full(len(keys), UNKNOWN)
-        # Most of what is looked up is not there: a table says so in a tenth of the time that a search takes.
+        # Most look-ups fail: a table shows that in a tenth of the time of a search.
         self._may_be = np.zeros(1 << max(10, 4 + len(keys).bit_length()), np.bool_)
         self._may_be[self._slots(keys)] = True
 
@@ -93,14 +93,14 @@ class _Finder:
         return (hashes & np.uint64(len(self._may_be) - 1)).astype(np.int64)
 
     def known(self) -> _Finder:
-        """The hashes whose source has been found: the others are then looked up fast."""
+        """A finder of only those hashes whose data was found, which is faster."""
         is_known = self.sources >= 0
         found = _Finder(self._keys[is_known])
         found.sources = self.sources[is_known]
         return found
 
     def find(self, hashes: Words) -> tuple[Indices, Indices]:
-        """Which of these hashes are known, and the place of each among the keys."""
+        """Which of these hashes are among the keys, and the position of each."""
         likely = np.flatnonzero(self._may_be[self._slots(hashes)])
         at = np.minimum(np.searchsorted(self._keys, hashes[likely]), len(self._keys) - 1)
         known = self._keys[at] == hashes[likely]
@@ -108,7 +108,7 @@ class _Finder:
 
 
 class StaleLines:
-    """Finds lines of padding in the data of an array: `want` lines, `search` the data, then ask for `sources`."""
+    """Finds lines of padding in an array's data: call `want` for lines, then `search`, then `sources`."""
 
     def __init__(self, array: ArrayBase, padded: Padded) -> None:
         self._array, self._padded = array, padded
@@ -116,23 +116,23 @@ class StaleLines:
         self.is_searched = False
 
     def want(self, area: Area, bits: Lines) -> None:
-        """Look for lines of an area, given as bit patterns."""
+        """Add lines of an area, given as bit patterns, to the search."""
         for place, _, hashes, tiles, telling in self._pieces_of(area, bits):
             if telling.any():
                 wanted = self._wanted.setdefault(place, _Wanted())
                 wanted.add(hashes[telling], np.broadcast_to(tiles, hashes.shape)[telling])
 
     def sources(self, area: Area, bits: Lines) -> dict[Pieces, Indices]:
-        """For pieces of lines the flat index of the element with which equal data begins, UNKNOWN or UNTOLD."""
+        """For pieces of lines, the flat index at which equal data begins, or UNKNOWN or UNINFORMATIVE."""
         found = {}
         for place, cut, hashes, tiles, telling in self._pieces_of(area, bits):
             wanted = self._wanted.get(place)
             if wanted is not None:
-                found[cut] = np.where(telling, wanted.source(hashes, tiles), UNTOLD)
+                found[cut] = np.where(telling, wanted.source(hashes, tiles), UNINFORMATIVE)
         return found
 
     def _pieces_of(self, area: Area, bits: Lines) -> Iterator[tuple[_Place, Pieces, Words, Words, Any]]:
-        """Each kind of pieces of lines: their place, hashes, tiles, and which are telling: not constant."""
+        """Each kind of pieces of lines: place, hashes, tiles, and a mask of those that are not constant."""
         along, (start, _) = area.along, area.line
         if along >= self._array.ndim:
             return
@@ -147,7 +147,7 @@ class StaleLines:
                 yield (along, cut.phase, cut.length, tile is not None), cut, _hashes(part), tiles, telling
 
     def search(self, progress: Callable[[int], object]) -> None:
-        """Read the data, and look for what is wanted."""
+        """Read the data and search it for the wanted lines."""
         self.is_searched = True
         for wanted in self._wanted.values():
             wanted.close()
@@ -157,7 +157,7 @@ class StaleLines:
             wanted.finders = [finder.known() for finder in wanted.finders]
 
     def _search_along(self, along: int, progress: Callable[[int], object]) -> None:
-        """Look among the lines along one dimension."""
+        """Search the lines along one dimension."""
         shape = self._array.shape
         rank = len(shape)
         order = [d for d in self._padded.order if d < rank]
@@ -185,7 +185,7 @@ class StaleLines:
         start, stop = box[along].start, box[along].stop
         for place in places:
             _, phase, length, tiled = place
-            # The block begins on the edge of a tile; without tiles, a piece is a line of one block.
+            # Blocks begin on tile edges; without tiles, a piece is a whole line of the block.
             tile = self._padded.tile[along] if tiled else stop
             first = start + phase if tiled else phase
             count = max(0, (stop - first - length) // tile + 1) if first >= start else 0
@@ -202,12 +202,12 @@ def _in_tile(hashes: Words, tiles: Words) -> Words:
 
 
 def _hashes(part: npt.NDArray[Any]) -> Words:
-    """A hash of each piece: of the last two axes."""
+    """A hash of each piece, over the last two axes."""
     flat = np.ascontiguousarray(part).reshape(*part.shape[:2], -1).view(np.uint8)
     room = -flat.shape[-1] % 8
     if room:
         flat = np.pad(flat, [(0, 0), (0, 0), (0, room)])
-    # The low bits of a sum of products know nothing of high ones, in which alone small whole floats differ.
+    # Low bits of a sum of products do not depend on high bits, and small whole floats differ only in those.
     words = flat.view(np.uint64) * FIBONACCI
     words ^= words >> np.uint64(32)
     weights = np.random.default_rng(0).integers(0, 1 << 64, words.shape[-1], np.uint64) | np.uint64(1)

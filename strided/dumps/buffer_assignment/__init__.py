@@ -1,4 +1,4 @@
-"""Buffer assignments: where XLA puts every value, and images of memory read by them."""
+"""Buffer assignments, which say where XLA places values, and memory images read by them."""
 
 from strided.dumps.buffer_assignment.assignment import BufferAssignment, read_allocations
 

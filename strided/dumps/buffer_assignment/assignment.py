@@ -1,13 +1,13 @@
-"""Where XLA puts every value: buffer assignments, from the dump's text or from the proto beside a module.
+"""Read buffer assignments, which say where XLA places values, from the dump's text or a module's HloProto.
 
 A program's memory is a list of *allocations*, each in one memory space. A parameter, a constant or a result often has
-its own; temporaries share one, at offsets at which values alive at the same time do not overlap. A *value* is what one
+its own; temporaries share one, at offsets such that values alive at the same time do not overlap. A *value* is what one
 instruction (or one element of its tuple) produces ::
 
     allocation 6: size 3072, maybe-live-out:
      value: <23 fusion{0} @0> (size=3072,offset=0): s4[17,129]{1,0:T(8,128)(8,1)E(4)}
 
-`BufferAssignment.open` gives each value's bytes in an image of memory its shape.
+`BufferAssignment.open` reads the values in an image of memory as arrays.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from strided.runtime.argument_checks import one_of, string, whole
 from strided.runtime.lazy import lazy
 from strided.wording import counted, names_meant
 
-#: Rows that a printed assignment shows; the rest is counted.
+#: The most rows of a printed assignment.
 _SHOWN = 20
 
 
@@ -47,13 +47,14 @@ class BufferAssignment:
     ----------
     allocations : tuple of Allocation
     aliases : tuple of (int, str)
-        The id of a value, and another name for it. Only protos have them.
+        The id of a value, and another name for it; only from protos.
     unread : tuple of (int, str)
-        Lines that were not understood: number, from 1, and text. A DumpWarning counted them.
+        Lines that could not be parsed: their number, counted from 1, and text. A DumpWarning reported them.
     cut : str
-        What shows that allocations are missing because the text was cut; a DumpWarning said it. Empty if nothing does.
+        A sign that the text was truncated, of which a DumpWarning warned; empty if there is none.
     is_complete : bool
-        Whether it says itself that no allocation is missing: protos do, and texts with a total, as until April 2026.
+        Whether it is certain that no allocation is missing: true for protos, and for texts with a total (until April
+        2026).
     path : str or None
     """
 
@@ -88,7 +89,7 @@ class BufferAssignment:
         raise DumpError(f"there is no allocation {number}", path=self.path)
 
     def value(self, label: str) -> Value:
-        """The value of that name: a `label`, ``fusion`` or ``fusion{0}``.
+        """The value with this `label`, such as ``fusion`` or ``fusion{0}``.
 
         Raises
         ------
@@ -116,7 +117,7 @@ class BufferAssignment:
         return tuple(one for one in self.allocations if one.maybe_live_out)
 
     def bytes_by_memory_space(self) -> dict[int, int]:
-        """Bytes of the allocations by memory space, without thread-local ones: the program's peak."""
+        """Total bytes of allocations by memory space, without thread-local ones: the program's peak."""
         totals: Counter[int] = Counter()
         for one in self.allocations:
             if not one.is_thread_local:
@@ -128,30 +129,30 @@ class BufferAssignment:
         return Counter(value.kind for value in self.values)
 
     def open(self, image: Any, *, at: Mapping[int, int] | None = None, memory_space: SupportsIndex = 0) -> ImageArrays:
-        """The values in a dump of memory, each as a LayoutArray at its offset, by name.
+        """Read the values in an image of memory as LayoutArrays, by name.
 
         Parameters
         ----------
         image : path, buffer, or mapping of int to path or buffer
-            One image of a memory space, or the image of each allocation by its number. Files are mapped.
+            The image of a memory space, or an image of each allocation, by its number. Files are mapped.
         at : mapping of int to int, optional
-            Byte of the image at which each allocation begins; may be left out if there is only one in the memory space.
+            Byte of the image at which each allocation begins; not needed if the memory space has only one.
         memory_space : int
-            The memory space of one image.
+            The memory space of a single image.
 
         Returns
         -------
         ImageArrays
-            Mapping of names to LayoutArrays; ``.unreadable`` gives the other values, with reasons.
+            A mapping of names to LayoutArrays; ``.unreadable`` has the other values, with reasons.
 
         Raises
         ------
         DumpError
-            Numbers of allocations that do not exist, or an image of several allocations without their places.
+            An allocation number does not exist, or `at` is missing for an image of several allocations.
         OSError
             The file of an image cannot be opened.
         UnsupportedError
-            An ndarray whose elements do not lie one after another.
+            An ndarray that is not contiguous.
         """
         return open_images(self.allocations, image, at, whole(memory_space, "memory_space"), self.path)
 
@@ -192,29 +193,30 @@ class BufferAssignment:
 def read_allocations(
     source: Any, *, kind: str | None = None, max_bytes: SupportsIndex | None = None
 ) -> BufferAssignment:
-    """The buffer assignment of a program.
+    """Read the buffer assignment of a program.
 
     Parameters
     ----------
     source : path, buffer, str or jax.stages.Compiled
         ``*buffer-assignment.txt`` of any version of XLA, or an ``.hlo.pb`` with a BufferAssignmentProto (those after
-        optimizations have one); gzip and Zstandard are undone. A str of several lines is the text itself. Of what
-        ``jax.jit(f).lower(x).compile()`` gives, the assignment is the one that XLA made for it.
+        optimizations have one), possibly compressed by gzip or Zstandard. A str of several lines is the text itself.
+        The result of ``jax.jit(f).lower(x).compile()`` has its assignment with it.
     kind : "text" or "proto", optional
-        What it is, if the content misleads.
+        The format, if it is not recognised.
     max_bytes : int, optional
         Limit for compressed contents; by default 1 GiB for text, 2 GiB for anything else.
 
     Raises
     ------
     DumpError
-        Neither of them, broken, several texts, one that ends inside of a line, or a module without an assignment.
+        The source is neither format, broken, truncated inside a line, has several texts, or has a module without an
+        assignment.
     OSError
         A file that cannot be opened.
     UnsupportedError
-        A compiled program of which JAX does not give the assignment.
+        A compiled program for which JAX does not provide the assignment.
     ValueError
-        `kind` is neither of these.
+        `kind` is neither of the two.
 
     >>> text = b"BufferAssignment:\\nallocation 0: size 8, parameter 0, shape |f32[2]| at ShapeIndex {}:\\n"
     >>> read_allocations(text + b" value: <3 p0 @0> (size=8,offset=0): f32[2]{0}\\n").value("p0").shape.byte_size
@@ -226,11 +228,11 @@ def read_allocations(
         found = hlo_proto_of(source)
         if found is None:
             raise UnsupportedError(
-                "JAX gives no buffer assignment of this program: dump it with XLA_FLAGS=--xla_dump_to=DIR"
+                "JAX provides no buffer assignment for this program: dump it with XLA_FLAGS=--xla_dump_to=DIR"
             )
         source, kind = found, "proto"
     elif isinstance(source, str) and is_contents(source, lambda line: line.startswith(HEADER.decode())):
-        source = source.encode("utf-8", "surrogatepass")  # which a lenient decoder leaves
+        source = source.encode("utf-8", "surrogatepass")  # surrogates may come from a lenient decoder
     max_bytes = None if max_bytes is None else whole(max_bytes, "max_bytes")
     opened = open_source(source, max_bytes=max_bytes)
     if kind != "proto":

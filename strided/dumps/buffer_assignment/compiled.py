@@ -1,4 +1,4 @@
-"""What JAX tells of a program that it compiled: the buffer assignment, apart from the module, and its total."""
+"""The buffer assignment and the memory total of a program that JAX compiled."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from strided.dumps.protobuf.wire import bytes_field
 
 
 class Compiled(Protocol):
-    """What is used of a ``jax.stages.Compiled``."""
+    """The methods used of a ``jax.stages.Compiled``."""
 
     def memory_analysis(self) -> Any: ...
 
@@ -16,14 +16,14 @@ class Compiled(Protocol):
 
 
 def is_compiled(origin: Any) -> TypeGuard[Compiled]:
-    """Whether it is what ``jax.jit(f).lower(x).compile()`` gives."""
+    """Whether an object is a result of ``jax.jit(f).lower(x).compile()``."""
     return all(callable(getattr(origin, name, None)) for name in ("memory_analysis", "runtime_executable"))
 
 
 def hlo_proto_of(compiled: Compiled) -> bytes | None:
-    """The HloProto of a compiled program: its module, and beside it the assignment; None if JAX does not give both.
+    """The HloProto of a compiled program, with its module and assignment; None if JAX does not provide both.
 
-    Not all platforms have an assignment, and a program may be made of several modules.
+    Not all platforms have an assignment, and a program may consist of several modules.
     """
     assignment = getattr(compiled.memory_analysis(), "serialized_buffer_assignment_proto", None)
     executable = compiled.runtime_executable()
@@ -31,7 +31,7 @@ def hlo_proto_of(compiled: Compiled) -> bytes | None:
         return None
     try:
         modules = executable.hlo_modules()
-    except RuntimeError:  # XLA's own, for a runtime that keeps none
+    except RuntimeError:  # raised by XLA if the runtime does not keep modules
         return None
     if len(modules) != 1:
         return None
@@ -39,13 +39,13 @@ def hlo_proto_of(compiled: Compiled) -> bytes | None:
 
 
 def device_bytes_of(compiled: Compiled) -> int | None:
-    """The bytes that a compiled program takes of each device's main memory, its code aside; None if JAX tells none.
+    """Bytes of each device's main memory that a compiled program uses, without its code; None if JAX does not say.
 
-    Results that take the buffers of arguments count once.
+    Buffers that arguments and results share are counted once.
     """
     figures = compiled.memory_analysis()
     try:
         held: int = figures.argument_size_in_bytes + figures.output_size_in_bytes + figures.temp_size_in_bytes
         return held - figures.alias_size_in_bytes or None
-    except AttributeError:  # other platforms tell other figures, or none
+    except AttributeError:  # other platforms have other figures, or none
         return None

@@ -1,4 +1,4 @@
-"""Images of memory, read by a buffer assignment: every value as an array at its offset."""
+"""Read images of memory by a buffer assignment: each value is an array at its offset."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from strided.wording import counted, names_meant, some
 
 
 class _Place(NamedTuple):
-    """Where a value lies: in the allocation that begins at byte `start` of an image."""
+    """Where a value lies: in an allocation that begins at byte `start` of an image."""
 
     value: Value
     allocation: Allocation
@@ -30,7 +30,7 @@ class _Place(NamedTuple):
 
     @property
     def content(self) -> Bytes:
-        """The bytes of the allocation, as far as the image has them."""
+        """The bytes of the allocation, truncated where the image ends."""
         return self.image[self.start : self.start + self.allocation.size]
 
 
@@ -38,11 +38,11 @@ class ImageArrays(ArrayMapping[LayoutArray]):
     """The arrays in images of allocations, by name. Made by `BufferAssignment.open`.
 
     Names are those of the dump (``fusion{0}``); if two values share one, the later is ``fusion{0}#id``. Arrays are
-    views of the images: overlapping ones share bytes, and assigning to one writes to the image, if that is writable.
+    views of the images: overlapping ones share bytes, and assigning to one writes to the image if that is writable.
     """
 
     def __init__(self, places: Mapping[int, tuple[Bytes, int]], allocations: Sequence[Allocation]) -> None:
-        """`places` has the image of each allocation, by its number, and the byte of it at which this begins."""
+        """`places` maps an allocation's number to its image, and the byte of the image at which it begins."""
         by_index = {one.index: one for one in allocations}
         self._allocations = allocations
         self._places: dict[str, _Place] = {}
@@ -52,7 +52,7 @@ class ImageArrays(ArrayMapping[LayoutArray]):
                 self._places[name] = _Place(value, by_index[index], image, start)
 
     def value(self, name: str) -> Value:
-        """The entry of the buffer assignment."""
+        """The value in the buffer assignment."""
         return self._found(name).value
 
     def _found(self, name: str) -> _Place:
@@ -65,11 +65,11 @@ class ImageArrays(ArrayMapping[LayoutArray]):
     def _why_absent(self, name: str) -> str:
         for one in self._allocations:
             if any(value.label == name for value in one.values):
-                return f"{name!r} lies in allocation {one.index}, of which no image is given"
+                return f"{name!r} lies in allocation {one.index}, for which no image is given"
         return f"no value is named {name!r} in these allocations; {names_meant(name, self._places)}"
 
     def __getitem__(self, name: str) -> LayoutArray:
-        """The array; DumpError says why if the value is not readable as one."""
+        """The array of a name; DumpError if the value cannot be read as one."""
         place = self._found(name)
         if (problem := _problem(place)) is not None:
             raise DumpError(f"{name}: {problem}")
@@ -77,7 +77,7 @@ class ImageArrays(ArrayMapping[LayoutArray]):
 
     @lazy
     def unreadable(self) -> dict[str, str]:
-        """The values that cannot be read as arrays, and why."""
+        """The values that cannot be read as arrays, with the reason."""
         found = {name: _problem(place) for name, place in self._places.items()}
         return {name: problem for name, problem in found.items() if problem is not None}
 
@@ -134,7 +134,9 @@ def open_images(
     """See `BufferAssignment.open`."""
     if isinstance(image, Mapping):
         if at is not None:
-            raise DumpError("at= belongs to one image of a memory space, not to an image of each allocation", path=path)
+            raise DumpError(
+                "at= goes with one image of a memory space, not with an image of each allocation", path=path
+            )
         _check(image, allocations, path)
         return ImageArrays({index: (_content(one), 0) for index, one in image.items()}, allocations)
     if at is None:
@@ -143,7 +145,7 @@ def open_images(
             names = f" ({some(f'{one.index} ({one.size} bytes)' for one in here)})" if here else ""
             raise DumpError(
                 f"memory space {memory_space} holds {len(here)} allocations{names}, and a buffer assignment does not "
-                "say where they lie: give at={number: byte} or an image of each",
+                "say where they begin: give at={number: byte} or an image of each",
                 path=path,
             )
         at = {here[0].index: 0}

@@ -1,7 +1,7 @@
-"""The buffer assignment beside a module in an HloProto.
+"""Read the buffer assignment in an HloProto.
 
-A value's shape is that of the instruction that defines it. Only name, id and shape of the module's instructions are
-looked at, and a shape only if a value needs it.
+A value's shape is that of the instruction that defines it. Of the module's instructions, only name, id and shape are
+read, and a shape only when a value needs it.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from strided.errors import DumpError
 from strided.layout import AnyShape, TupleShape
 from strided.layout.tuples import subshape
 
-#: How a LogicalBufferProto begins: with its id, or of buffer 0 with its size.
+#: First bytes of a LogicalBufferProto: the tag of its id or, for buffer 0, of its size.
 _NUMBERS = tag(1, VARINT), tag(2, VARINT)
-#: What is said of a BufferAssignmentProto itself.
+#: The message for a BufferAssignmentProto by itself.
 ALONE = (
-    "this is a buffer assignment without its module, as JAX's memory_analysis() gives it: the compiled program has "
-    "both, and so has the .hlo.pb of a dump"
+    "this is a buffer assignment without its module, as JAX's memory_analysis() returns: pass the compiled program, "
+    "or the .hlo.pb of a dump, which have both"
 )
 
 
@@ -31,7 +31,7 @@ class _Definition(NamedTuple):
 
 
 class _Location(NamedTuple):
-    """Where a value is defined: XLA's LogicalBufferProto.Location, looked up in the module."""
+    """Where a value is defined: a LogicalBufferProto.Location, resolved in the module."""
 
     name: str
     element: tuple[int, ...] | None
@@ -39,7 +39,7 @@ class _Location(NamedTuple):
 
 
 class AssignmentReader:
-    """Reads the buffer assignment of an HloProto. DumpError for anything else, or without an assignment."""
+    """Reader of an HloProto's buffer assignment. DumpError for anything else, or if there is no assignment."""
 
     def __init__(self, view: memoryview) -> None:
         if is_alone(view):
@@ -76,7 +76,7 @@ class AssignmentReader:
         )
 
     def _location(self, one: Fields, name: str) -> _Location:
-        """The instruction, and the part of its result, that a location means."""
+        """Resolve a location to an instruction and the element of its result."""
         if name not in one:
             return _Location("", None, None)
         found = one.message(name)
@@ -126,7 +126,7 @@ class AssignmentReader:
 
 
 def is_alone(view: memoryview) -> bool:
-    """Whether bytes begin as a BufferAssignmentProto itself: its first buffer with a number, a module with a name."""
+    """Whether bytes seem to be a BufferAssignmentProto: its field 1 begins with a number, a module's with a name."""
     try:
         first = next(fields(view, "HloProto"), None)
     except DumpError:
@@ -135,7 +135,7 @@ def is_alone(view: memoryview) -> bool:
 
 
 def _definitions(module: Fields) -> dict[int, _Definition]:
-    """The instructions of a module by id: name, and where the shape lies."""
+    """The instructions of a module by id: the name, and the field of the shape."""
     return dict(
         _definition(instruction)
         for computation in module.messages("computations")

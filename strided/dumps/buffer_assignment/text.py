@@ -1,4 +1,4 @@
-"""The text of a buffer assignment, of any version of XLA.
+"""Parse the text of a buffer assignment, of any version of XLA.
 
 ::
 
@@ -9,9 +9,9 @@
     attribute = color <c> | page <p> | parameter <n>, shape |<shape>| at ShapeIndex {..} | output shape is |<shape>|
               | constant | thread-local | maybe-live-out | preallocated-temp
 
-Versions up to 2022 print a pointer; those up to 2026 go on with ``Total bytes used`` and ``Used values:``, which repeat
-what was said. Other lines are kept and counted. In later texts nothing marks the end: one that was cut shows only in
-what its allocations lack.
+Versions up to 2022 print a pointer; those up to 2026 continue with ``Total bytes used`` and ``Used values:``, which add
+nothing new. Lines that cannot be parsed are kept and counted. Later texts have no end mark: truncation shows only in
+what the allocations lack.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from strided.dumps.buffer_assignment.values import FLAGS, Allocation, Value
 from strided.dumps.source import lines_of
 from strided.errors import DumpError, DumpWarning, warn
 
-#: How the text begins.
+#: The first line.
 HEADER = b"BufferAssignment:"
 
-#: The line after the allocations.
+#: Beginnings of the line after the allocations.
 _END = ("Total bytes used", "Used values:")
 
 _ALLOCATION = re.compile(r"allocation (\d{1,19}):(?: 0x[0-9a-fA-F]+,)? size (\d{1,19})")
@@ -44,7 +44,7 @@ _VALUE = re.compile(
 _INTEGER = re.compile(r"\d+")
 _TOTAL = re.compile(r"Total bytes used: (\d{1,19})\b")
 
-#: Lines that a warning names; the rest is counted.
+#: The most lines that a warning quotes.
 _NAMED = 3
 
 
@@ -55,11 +55,11 @@ class AssignmentText(NamedTuple):
     ----------
     allocations : tuple of Allocation
     unread : tuple of (int, str)
-        Lines that were not understood: number, and text.
+        Lines that could not be parsed: number, and text.
     cut : str
-        What shows that there were more lines; empty if nothing does.
+        A sign that the text was truncated; empty if there is none.
     is_complete : bool
-        Whether the text's own total shows that there were no more.
+        Whether the text's total shows that no line is missing.
     """
 
     allocations: tuple[Allocation, ...]
@@ -69,9 +69,9 @@ class AssignmentText(NamedTuple):
 
 
 def read_assignment_text(view: memoryview, path: str | None, max_bytes: int | None = None) -> AssignmentText:
-    """What a text holds. A DumpWarning tells lines that were not understood, and a text that was cut.
+    """Parse a text. A DumpWarning reports lines that could not be parsed, and signs of truncation.
 
-    DumpError for another text, several of them, one that ends inside of a line, or too many short lines
+    DumpError for other text, several assignments, a text that ends inside a line, or too many short lines
     (`source.lines_of`).
     """
     lines = lines_of(view, path, max_bytes)
@@ -79,14 +79,14 @@ def read_assignment_text(view: memoryview, path: str | None, max_bytes: int | No
     if lines[first].strip() != HEADER.decode():
         raise DumpError("expected a buffer assignment, which begins 'BufferAssignment:'", path=path, line=first + 1)
     for number, line in enumerate(lines[first + 1 :], first + 2):
-        if line.strip() == HEADER.decode():  # its allocations would count as more of the first program's
+        if line.strip() == HEADER.decode():  # its allocations would be mixed with the first program's
             raise DumpError("a second buffer assignment begins here: read each by itself", path=path, line=number)
     found: list[tuple[Allocation, list[Value]]] = []
     unread: list[tuple[int, str]] = []
     total: int | None = None
     number, line = first + 1, lines[first]
     for number, line in enumerate(lines[first + 1 :], first + 2):
-        # As a whole it may be indented, as where it is quoted.
+        # The whole text may be indented, as in a quotation.
         if line.lstrip().startswith(_END):
             total = int(stated[1]) if (stated := _TOTAL.match(line.lstrip())) else None
             break
@@ -98,7 +98,7 @@ def read_assignment_text(view: memoryview, path: str | None, max_bytes: int | No
             found[-1][1].append(value)
         elif line.strip():
             unread.append((number, line))
-    else:  # the last line, or nothing if that has its end
+    else:  # `line` is the last line, empty if the text ends in a newline
         if line.strip() and not _is_whole(line, found):
             raise DumpError("the text ends inside this line", path=path, line=number, column=len(line) + 1)
     if unread and not found:
@@ -107,28 +107,28 @@ def read_assignment_text(view: memoryview, path: str | None, max_bytes: int | No
     if unread:
         _warn(unread, path)
     allocations = tuple(replace(allocation, values=tuple(values)) for allocation, values in found)
-    sign = "" if unread else next(_signs_of_a_cut(allocations, total, line), "")
+    sign = "" if unread else next(_signs_of_truncation(allocations, total, line), "")
     if sign:
         warn(f"{path or 'buffer assignment'}: the text was cut: {sign}", DumpWarning)
     return AssignmentText(allocations, tuple(unread), sign, is_complete=total is not None and not sign and not unread)
 
 
 def _is_whole(line: str, found: Sequence[tuple[Allocation, list[Value]]]) -> bool:
-    """Whether a line without an end is one that was understood, and can end so."""
+    """Whether a last line without a newline is complete."""
     if line.rstrip().endswith(":"):
         return line.strip() == HEADER.decode() or _allocation(line.lstrip()) is not None
     value = _value(line, found[-1][0]) if found else None
     return value is not None and value.shape is not None
 
 
-def _signs_of_a_cut(allocations: Sequence[Allocation], total: int | None, last_line: str) -> Iterator[str]:
-    """What shows that lines are missing. Every program has allocations; all have values, unless they have no bytes."""
+def _signs_of_truncation(allocations: Sequence[Allocation], total: int | None, last_line: str) -> Iterator[str]:
+    """Signs that lines are missing. Every program has allocations, and all have values, except empty ones."""
     if not allocations:
         yield "it has no allocation"
         return
     if total is not None and total != (held := sum(one.size for one in allocations)):
-        yield f"its allocations have {held} bytes in all, and it says {total}"
-    if total is None and last_line.endswith("]"):  # a layout may follow
+        yield f"its allocations have {held} bytes in all, but its total is {total}"
+    if total is None and last_line.endswith("]"):  # a layout may be missing
         yield "its last line has no end"
     for number, one in enumerate(allocations):
         if one.index != number:
@@ -141,7 +141,7 @@ def _signs_of_a_cut(allocations: Sequence[Allocation], total: int | None, last_l
         yield f"parameter {min(missing)} has no allocation"
     last = allocations[-1]
     end = max((value.offset + value.size for value in last.values), default=last.size)
-    # Temporaries of the main memory fill theirs; of other spaces the compiler may keep a part for itself.
+    # Temporaries fill an allocation of the main memory; in other spaces the compiler may reserve a part.
     if end < last.size and last.is_preallocated_temp and not (last.maybe_live_out or last.memory_space):
         yield f"the values of allocation {last.index} end at byte {end} of {last.size}"
 

@@ -1,17 +1,17 @@
-"""Allocations and values: what lies where, and what can be read of it.
+"""Allocations and the values in them.
 
-Most values are arrays of their shape's size. `Value.kind` tells the rest:
+Most values are arrays of their shape's size. `Value.kind` distinguishes:
 
 ===========  =====================================================================================================
 array        size and shape agree
 element      one element at the start of a larger slot (the TPU compiler gives a bare scalar a whole tile), or of a
              slot smaller than its tile
-dynamic      the layout's bytes, and in front of them the metadata that ``M(n)`` announces
-tuple        a table of pointers: 8 bytes each on CPU, 4 on TPU, in units of 32, 512 or 1024
+dynamic      the array's bytes after a prefix of metadata, as the layout's ``M(n)`` says
+tuple        a table of pointers: 8 bytes each on CPU, 4 on TPU, rounded up to 32, 512 or 1024 bytes
 token        nothing
-opaque       no one outside the device's libraries knows
+opaque       known only to the device's libraries
 mismatch     size and shape disagree, so the order of the elements is not known
-unknown      a shape that the dump does not give, or that is no shape
+unknown      the dump has no shape, or an invalid one
 ===========  =====================================================================================================
 """
 
@@ -29,10 +29,10 @@ from strided.layout.parser import parse
 from strided.layout.tuples import unbuffered
 from strided.runtime.argument_checks import whole
 
-#: Kinds of values that can be read.
+#: The kinds that can be read as arrays.
 READABLE = frozenset(["array", "element", "dynamic"])
 
-#: Words for properties of allocations.
+#: The text's words for properties of allocations.
 FLAGS = {
     "constant": "is_constant",
     "thread-local": "is_thread_local",
@@ -54,26 +54,26 @@ def _parsed(text: str) -> AnyShape | None:
 
 
 def label_of(name: str, index: tuple[int, ...] | None) -> str:
-    """An instruction, or an element of its tuple, as the dump shows it: ``fusion``, ``fusion{0}``."""
+    """The dump's name of an instruction, or of an element of its tuple: ``fusion``, ``fusion{0}``."""
     return name if index is None else f"{name}{{{','.join(map(str, index))}}}"
 
 
 @dataclass(frozen=True)
 class Value:
-    """What one instruction, or one element of its tuple, produces, in some bytes of an allocation.
+    """The result of an instruction, or of one element of its tuple, and where it lies in an allocation.
 
     Attributes
     ----------
     id : int
     name : str
-        Of the instruction.
+        The name of the instruction.
     index : tuple of int, or None
-        ShapeIndex of the element, ``()`` for the tuple itself; None if the result is no tuple.
+        The ShapeIndex of the element, ``()`` for the tuple itself; None if the result is no tuple.
     offset, size : int
-        Bytes; the offset is within the allocation.
+        In bytes; the offset is within the allocation.
     memory_space : int
     is_phi : bool
-        Whether it stands for any of several values (the state of a loop).
+        Whether it is any of several values, such as the state of a loop.
     shape_text : str
         Its shape in the text; empty for protos.
     """
@@ -90,7 +90,7 @@ class Value:
 
     @property
     def shape(self) -> AnyShape | None:
-        """The shape, with its layout; None if the dump gives no readable one."""
+        """The shape with its layout; None if the dump has no valid one."""
         return _parsed(self.shape_text) if self.shape_text else self._shape
 
     @property
@@ -100,7 +100,7 @@ class Value:
 
     @property
     def kind(self) -> str:
-        """One of the words in the table of this module."""
+        """One of the kinds in the table of this module."""
         shape = self.shape
         if shape is None:
             return "unknown"
@@ -142,11 +142,11 @@ class Value:
     def _why(self, shape: Shape) -> str:
         more = self.size - shape.byte_size
         if shape.is_dynamic and more > 0:
-            return f": the {more} bytes more hold its dynamic sizes, and the layout does not say where they lie"
+            return f": the other {more} bytes hold its dynamic sizes, and the layout does not say where they lie"
         layout = shape.layout
         if layout is not None and not layout.tiles and not shape.is_dynamic:
             if shape.with_layout(replace(layout, tiles=(_USUAL_TILE,))).byte_size == self.size:
-                return f": as many as with tiles of {_USUAL_TILE}, which its layout does not name"
+                return f": it has its size in tiles of {_USUAL_TILE}, which its layout does not name"
         return ""
 
     @property
@@ -156,7 +156,7 @@ class Value:
         shape = unbuffered(shape)
         if kind not in READABLE or not isinstance(shape, Shape) or shape.layout is None:
             return None
-        if kind == "element":  # one element lies first, whatever the tiles
+        if kind == "element":  # a single element lies at the start, whatever the tiles
             return shape.with_layout(replace(shape.layout, tiles=(), tail_padding_alignment_in_elements=1))
         return shape
 
@@ -169,26 +169,25 @@ class Value:
 
 @dataclass(frozen=True)
 class Allocation:
-    """A piece of memory, and the values in it at one time or another. Prints as XLA does.
+    """A piece of memory, and the values that it holds at some time. Prints as XLA does.
 
     Attributes
     ----------
     index, size : int
-        Number, and bytes.
+        Its number, and its size in bytes.
     values : tuple of Value
     memory_space : int
-        XLA's colour: 0 is the device's main memory.
+        XLA's color: 0 is the device's main memory.
     page : int or None
     parameter_number : int or None
-        The entry's parameter that it holds; `parameter_shape_index` tells which element of it.
+        The entry parameter that it holds, of a tuple the element at `parameter_shape_index`.
     parameter_shape_index : tuple of int
     parameter_shape, output_shape : str
-        Shapes without layouts, if the text says them.
+        Shapes without layouts, if the text has them.
     is_constant, is_thread_local, maybe_live_out, is_preallocated_temp : bool
     is_parameter_aliased_with_output : bool
-        Only protos say it.
-    peak_values : tuple of int
-        Ids of the values alive when it is fullest; only protos say it.
+        Only from protos.
+        peak_values : tuple of int
     others : tuple of str
         Unknown words of the text.
     """
@@ -211,7 +210,7 @@ class Allocation:
     others: tuple[str, ...] = ()
 
     def values_at(self, byte: SupportsIndex) -> tuple[Value, ...]:
-        """The values that use a byte at one time or another."""
+        """The values that use a byte at some time."""
         at = whole(byte, "byte")
         return tuple(value for value in self.values if value.offset <= at < value.offset + value.size)
 
@@ -225,7 +224,7 @@ class Allocation:
             open_values.append(value)
 
     def describe(self) -> str:
-        """The first line of its text, without the colon."""
+        """The first line of XLA's text, without the colon."""
         words = [f"allocation {self.index}: size {self.size}"]
         if self.memory_space:
             words.append(f"color {self.memory_space}")

@@ -1,1 +1,1 @@
-"""A whole dump folder: what is in it."""
+"""Dump folders and the programs in them."""

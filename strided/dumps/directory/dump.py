@@ -1,6 +1,6 @@
-"""A whole dump folder: programs, their modules, allocations and runs, by XLA's own file names.
+"""A dump folder: its programs with their modules, allocations and runs, found by XLA's file names.
 
-Opening a folder reads file names only. Files are read on demand; what is missing is listed, with the likely reason.
+Opening a folder reads only file names. Files are read on demand; what is missing is listed with the likely reason.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from strided.wording import counted, names_meant, some
 
 __all__ = ["Dump", "DumpFile", "Program", "open_dump"]
 
-#: Programs and files that a printed dump shows; the rest is counted.
+#: The most programs and files of a printed dump.
 _SHOWN = 40
 
 #: Time stamp, number (-1: none) and name of a module.
@@ -36,21 +36,21 @@ _Key: TypeAlias = tuple[str, int, str]
 
 
 class Dump(ArrayMapping[Any]):
-    """A dump folder. Made by `open_dump`; a mapping of names to the arrays of all programs.
+    """A dump folder, as returned by `open_dump`: a mapping of names to the arrays of all programs.
 
     A name is ``<program>/<value>``: ``jit_f/argument0``, ``jit_f/result1``; with several runs ``jit_f/run2/result1``.
-    Programs that share a name are told apart by number: ``jit_f#4``. A parameter's name works for its value, and an end
-    that only one name has works for the whole: ``dump["result1"]``.
+    Programs that share a name are distinguished by number: ``jit_f#4``. A parameter's name also finds its value, and a
+    name may be shortened to an unambiguous ending: ``dump["result1"]``.
 
-    A pickle of it holds the path, and the folder is opened again.
+    Pickling stores the path, and unpickling opens the folder again.
 
     Attributes
     ----------
     path : Path
     programs : tuple of Program
-        In the order of numbers and names.
+        Sorted by number and name.
     others : tuple of DumpFile
-        Files not named by XLA.
+        Files whose names are not XLA's.
     """
 
     path: Path
@@ -69,7 +69,7 @@ class Dump(ArrayMapping[Any]):
             groups.setdefault((name.time, number, name.module), []).append(replace(file, name=name))
         self.programs = tuple(
             Program(name, None if number < 0 else number, time, tuple(own), mapped=mapped)
-            for (time, number, name), own in sorted(_adopted(groups).items())
+            for (time, number, name), own in sorted(_merged(groups).items())
         )
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -77,7 +77,7 @@ class Dump(ArrayMapping[Any]):
 
     @lazy
     def labels(self) -> dict[str, Program]:
-        """Programs by name; those that share one, by name and number."""
+        """The programs by name; those that share a name, by name and number."""
         counts = Counter(program.name for program in self.programs)
         return {p.name if counts[p.name] == 1 and p.name else p.label: p for p in self.programs}
 
@@ -87,7 +87,7 @@ class Dump(ArrayMapping[Any]):
         Raises
         ------
         DumpError
-            No program or several are named that.
+            No program, or several, have this name.
         """
         if not isinstance(name, str):
             name = whole(name, "the number of a program")
@@ -102,7 +102,7 @@ class Dump(ArrayMapping[Any]):
         return {f"{label}/{name}": (program, name) for label, program in self.labels.items() for name in program.arrays}
 
     def _found(self, name: str) -> list[tuple[Program, str]]:
-        """The arrays that a name may mean: of the program that it begins with, or of the only one that has it."""
+        """The arrays that a full or shortened name may mean."""
         if name in self._names:
             return [self._names[name]]
         head, _, tail = name.partition("/")
@@ -124,7 +124,7 @@ class Dump(ArrayMapping[Any]):
         raise KeyError(f"several arrays are named {name!r}: {some([f'{labels[p]}/{own}' for p, own in found])}")
 
     def _instead(self, name: str) -> str:
-        """Which array may be meant by a name that none has; of a program without results, why it has none."""
+        """Suggestions for an unknown name; for a program without results, also why it has none."""
         head, _, tail = name.partition("/")
         called = self._called(head)
         if not called:
@@ -151,7 +151,7 @@ class Dump(ArrayMapping[Any]):
 
     @property
     def missing(self) -> dict[str, tuple[tuple[str, str], ...]]:
-        """What is missing and why, by program."""
+        """What is missing from each program, and why."""
         return {label: program.missing for label, program in self.labels.items() if program.missing}
 
     def __str__(self) -> str:
@@ -162,9 +162,7 @@ class Dump(ArrayMapping[Any]):
         if len(self.programs) > _SHOWN:
             lines.append(f"... and {counted(len(self.programs) - _SHOWN, 'more program')}")
         if self.others:
-            lines.append(
-                "1 file is none of XLA's" if len(self.others) == 1 else f"{len(self.others)} files are none of XLA's"
-            )
+            lines.append("1 file is not XLA's" if len(self.others) == 1 else f"{len(self.others)} files are not XLA's")
             lines += [visible(f"  {file.path.name}: {_kind_of(file)}") for file in self.others[:_SHOWN]]
         return "\n".join(lines)
 
@@ -197,13 +195,13 @@ class Dump(ArrayMapping[Any]):
 
 
 def open_dump(directory: str | os.PathLike[str], *, mapped: bool = True) -> Dump:
-    """Everything that XLA dumped into a folder, by name.
+    """Open a folder of XLA's dumps.
 
     Parameters
     ----------
     directory : path
     mapped : bool, optional
-        Whether the values of snapshots are mapped: as for `strided.read_snapshot`.
+        Whether the values of snapshots are mapped, as for `strided.read_snapshot`.
 
     Returns
     -------
@@ -214,7 +212,7 @@ def open_dump(directory: str | os.PathLike[str], *, mapped: bool = True) -> Dump
     Raises
     ------
     OSError
-        The folder cannot be listed, or not searched.
+        The folder cannot be listed or searched.
 
     Examples
     --------
@@ -229,7 +227,7 @@ def open_dump(directory: str | os.PathLike[str], *, mapped: bool = True) -> Dump
     name = path_text(directory, "directory")
     path = Path(name)
     try:
-        listing = os.scandir(name)  # an empty name is none, though a Path takes it for "."
+        listing = os.scandir(name)  # not of `path`: a Path takes an empty name for "."
     except OSError as error:
         shorten_name(error)
         raise
@@ -239,28 +237,28 @@ def open_dump(directory: str | os.PathLike[str], *, mapped: bool = True) -> Dump
 
 
 def _file_of(entry: os.DirEntry[str]) -> DumpFile | None:
-    """The dump file of a folder's entry, or None."""
+    """The dump file of a directory entry; None if it is none."""
     try:
         status = entry.stat()
     except OSError as error:
         if isinstance(error, PermissionError) and not entry.is_symlink():
-            raise  # the folder may be listed, but not searched
-        return None  # a link that leads nowhere, or in a circle
+            raise  # the folder can be listed, but not searched
+        return None  # a broken link, or a loop of links
     name = parse_name(entry.name)
     if stat.S_ISDIR(status.st_mode):
         if name is None or name.number is None:
             return None
         folder = DumpName("folder", name.module, name.number, name.time, rest=name.rest)
         return DumpFile(Path(entry.path), folder, 0)
-    # A FIFO or a device is listed by its name alone; reading it says what it is.
+    # A FIFO or a device is listed without a parsed name; reading it raises an error.
     return DumpFile(Path(entry.path), name if stat.S_ISREG(status.st_mode) else None, status.st_size)
 
 
-def _adopted(groups: dict[_Key, list[DumpFile]]) -> dict[_Key, list[DumpFile]]:
-    """The groups, with those that are no program added to the only one they can belong to.
+def _merged(groups: dict[_Key, list[DumpFile]]) -> dict[_Key, list[DumpFile]]:
+    """The groups, with incomplete ones merged into the only program that they can belong to.
 
-    These lack a module's name or number, or hold folders and other files alone, on which XLA puts no time stamp, or the
-    name of a computation in place of one.
+    Incomplete groups lack a module's name or number, or have only folders and other files, whose names lack a time
+    stamp or have a computation's name in its place.
     """
     by_number: dict[tuple[str, int], list[_Key]] = defaultdict(list)
     by_name: dict[tuple[str, str], list[_Key]] = defaultdict(list)
@@ -287,7 +285,7 @@ def _adopted(groups: dict[_Key, list[DumpFile]]) -> dict[_Key, list[DumpFile]]:
 
 
 def _kind_of(file: DumpFile) -> str:
-    """What a file holds, by its content."""
+    """What a file of an unknown name holds, by its content."""
     try:
         kind = recognise(file.path)
     except (*UNREADABLE, OSError) as error:

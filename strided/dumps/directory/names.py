@@ -1,20 +1,21 @@
-"""What XLA's names of dump files say.
+"""Parse XLA's names of dump files.
 
 ``[<time stamp>.]module_<number>.<module>[.cl_<number>].<what>``, where <what> is one of
 
 * ``<stage>.txt``, ``<stage>.hlo.pb[.gz]``, ``<stage>.hlo``: a module, where <stage> is ``before_optimizations``,
-  ``after_optimizations`` (behind ``cpu_``, ``gpu_``, ...), or the number, pipeline and pass of an intermediate dump;
+  ``after_optimizations`` (with a prefix ``cpu_``, ``gpu_``, ...), or the number, pipeline and pass of an intermediate
+  dump;
 * ``<stage>-buffer-assignment.txt``, ``-buffer-assignment-values.txt``, ``-memory-usage-report.txt``,
   ``-live-range.txt``;
 * ``snapshot.<run>.pb``, ``execution_<run>.hlo_snapshot.pb``, ``execution_<run>.hlo_unoptimized_snapshot.pb`` or
-  ``.txt``: what went into one run, and what came out.
+  ``.txt``: the arguments and results of one run.
 
-A module's name may hold dots and numbers (``SyncTensorsGraph.6698``), as an intermediate stage does
-(``0012.pipeline.after_x.before_y``): a number is a stage's only if a pipeline and a pass follow it. What other files
-hold is not known, so `with_modules` asks the rest of the folder where their module's name ends.
+A module's name may contain dots and numbers (``SyncTensorsGraph.6698``), and so may an intermediate stage
+(``0012.pipeline.after_x.before_y``): a number begins a stage only if a pipeline and a pass follow it. In names of other
+files, the end of the module's name is ambiguous; `with_modules` finds it by the other files of the folder.
 
-If the whole name would be longer than 255 characters, the module's is left out. Renamed files (``<program>.hlo.txt``,
-``<program>.buffer-assignment.txt``) are understood too.
+XLA leaves out the module's name if the whole would be longer than 255 characters. Renamed files (``<program>.hlo.txt``,
+``<program>.buffer-assignment.txt``) are recognised, too.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ _WHAT = (
     ("live ranges", rf"{_STAGE}-live-range\.txt"),
     ("module", rf"{_STAGE}\.(?:txt|hlo|hlo\.txt|hlo\.pb|HloProto\.pb)"),
 )
-#: The same for files without the word "module".
+#: The same for files without the word "module" in their name.
 _PLAIN = (
     ("allocations", r"buffer-assignment\.txt"),
     ("memory report", r"memory-usage-report\.txt"),
@@ -59,26 +60,26 @@ _LONGEST = 255
 
 @dataclass(frozen=True)
 class DumpName:
-    """What the name of a file says.
+    """The parsed name of a dump file.
 
     Attributes
     ----------
     kind : str
         One of `KINDS`.
     module : str
-        Name of the module; empty if it was too long.
+        The module's name; empty if XLA left it out.
     number : int or None
-        XLA's count of the modules of a process.
+        XLA's number of the module within its process.
     time : str
-        Time stamp, or any other prefix; usually empty.
+        A time stamp or another prefix; usually empty.
     stage : str
         "before_optimizations", "cpu_after_optimizations", ...; empty for snapshots.
     run : str
-        Of a snapshot: which run.
+        For a snapshot: the run.
     is_unoptimized : bool
-        Of a snapshot: whether it holds the module before optimizations, and only arguments.
+        For a snapshot: whether it has the module before optimizations, and only arguments.
     rest : str
-        Of other files: what follows the number. `module` is then what precedes its first dot.
+        For other files: what follows the number. `module` is then the part before its first dot.
     """
 
     kind: str
@@ -92,12 +93,12 @@ class DumpName:
 
     @property
     def is_final(self) -> bool:
-        """Whether it is the module after all optimizations, or a file beside that."""
+        """Whether it belongs to the module after all optimizations."""
         return self.stage == "" or self.stage.endswith("after_optimizations")
 
 
 def parse_name(name: str) -> DumpName | None:
-    """What a file's name says; None if it is not one of XLA's.
+    """Parse a file's name; None if it is not one of XLA's.
 
     >>> parse_name("module_0004.jit_f.cpu_after_optimizations-buffer-assignment.txt")
     DumpName(kind='allocations', module='jit_f', number=4, time='', stage='cpu_after_optimizations', ...)
@@ -124,7 +125,7 @@ def parse_name(name: str) -> DumpName | None:
 
 
 def with_modules(names: Sequence[DumpName]) -> list[DumpName]:
-    """The names of a folder, where other files have the longest module name that the rest of the folder shows.
+    """The names of a folder, where the module of each other file is the longest that the folder's names confirm.
 
     >>> names = ["module_0001.f.12.before_optimizations.txt", "module_0001.f.12.thunk_sequence.txt"]
     >>> [name.module for name in with_modules([parse_name(name) for name in names])]
@@ -144,6 +145,6 @@ def with_modules(names: Sequence[DumpName]) -> list[DumpName]:
 
 
 def _begins_with(rest: str, module: str) -> bool:
-    """Whether a name does. JAX keeps letters in the name of its folder that XLA replaces byte by byte."""
+    """Whether `rest` begins with a module's name. JAX's folders keep characters that XLA replaces by "_"."""
     spelt = _NOT_ASCII.sub(b"_", os.fsencode(rest)).decode()
     return any(f"{one}.".startswith(f"{module}.") for one in (rest, spelt))

@@ -1,4 +1,4 @@
-"""One program of a dump folder: its modules, allocations and runs, and what is missing."""
+"""A program of a dump folder: its modules, allocations and runs, and what is missing."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from strided.escape import visible
 from strided.runtime.lazy import lazy
 from strided.wording import counted, names_meant, some
 
-#: Bytes of a module's text in which its header is looked for.
+#: Bytes of a module's text in which its header is searched for.
 _HEADER_BYTES = 1 << 16
 _COUNT = re.compile(r"\b(replica_count|num_partitions)=(\d{1,9})")
 
-#: What reading a file raises that is damaged, or that only a package can expand which is not installed.
+#: Errors of reading a damaged file, or one that needs a package to decompress it.
 UNREADABLE = DumpError, UnsupportedError
 
-#: What one file of a kind is called, and several.
+#: Singular and plural names of each kind of file.
 _COUNTED = {kind: (kind, f"{kind}s") for kind in ("module", "snapshot", "memory report", "folder")} | {
     "allocations": ("buffer assignment", "buffer assignments"),
     "used values": ("list of used values", "lists of used values"),
@@ -38,7 +38,7 @@ _COUNTED = {kind: (kind, f"{kind}s") for kind in ("module", "snapshot", "memory 
     "other": ("other file", "other files"),
 }
 
-#: Runs and arrays that a printed program shows; the rest is counted.
+#: The most runs and arrays of a printed program.
 _SHOWN = 40
 
 
@@ -50,9 +50,8 @@ class DumpFile:
     ----------
     path : Path
     name : DumpName or None
-        What its name says.
-    size : int
-        Bytes.
+        The parsed name; None if it is not XLA's.
+        size : int
     """
 
     path: Path
@@ -65,25 +64,25 @@ class DumpFile:
 
     @property
     def place(self) -> Path:
-        """Where it lies: its path as it was given, or the whole one after the working directory has changed."""
+        """Its path as given, or the absolute path if the working directory has changed."""
         return self.path if self.path.absolute() == self._absolute else self._absolute
 
     def anywhere(self) -> DumpFile:
-        """The same file by its whole path, for another process."""
+        """The same file with its absolute path, for another process."""
         return replace(self, path=self._absolute)
 
     @property
     def kind(self) -> str:
-        """What it is by its name, or "other"."""
+        """Its kind by its name; "other" if unknown."""
         return "other" if self.name is None else self.name.kind
 
     @property
     def is_text(self) -> bool:
-        """Whether its name is that of a text, and not of a proto."""
+        """Whether its name is that of a text rather than a proto."""
         return self.path.name.removesuffix(".gz").endswith((".txt", ".hlo"))
 
     def read(self, kind: str | None = None) -> Any:
-        """Its content: a Module, a Snapshot or a BufferAssignment. Errors as for `strided.read_dump`."""
+        """Read its content: a Module, a Snapshot or a BufferAssignment. Errors as for `strided.read_dump`."""
         return read_dump(self.place, kind)
 
     def __str__(self) -> str:
@@ -91,14 +90,14 @@ class DumpFile:
 
 
 class Program:
-    """One module of a dump, with everything that was written about it. A pickle holds the paths of its files.
+    """A program of a dump: a module and all files about it. Pickling stores the paths of the files.
 
     Attributes
     ----------
     name : str
-        The module's; empty if it was too long for a file name.
+        The module's name; empty if it was too long for a file name.
     number : int or None
-        XLA's count of the modules of a process.
+        XLA's number of the module within its process.
     files : tuple of DumpFile
     """
 
@@ -114,7 +113,7 @@ class Program:
         self._mapped = mapped
 
     def anew(self) -> Program:
-        """The same program with nothing of it read: what is read of it is freed with it."""
+        """A copy without cached contents: what the copy reads is freed with it."""
         return Program(self.name, self.number, self.time, self.files, mapped=self._mapped)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -131,7 +130,7 @@ class Program:
         return [(file, file.name) for file in self.files if file.name is not None and file.kind == kind]
 
     def _module_file(self, *, final: bool) -> DumpFile | None:
-        """The proto, which holds more, or else the text."""
+        """The file of the module: the proto, which holds more, or else the text."""
         found = [
             file
             for file, name in self._named("module")
@@ -166,7 +165,7 @@ class Program:
 
     @lazy
     def stages(self) -> dict[str, DumpFile]:
-        """The files of modules by stage, intermediate ones among them."""
+        """The files of modules by stage, including intermediate ones."""
         return {name.stage: file for file, name in self._named("module")}
 
     @lazy
@@ -183,18 +182,18 @@ class Program:
 
     @lazy
     def runs(self) -> tuple[DumpFile, ...]:
-        """The files of snapshots; unoptimized ones, which have no results, come last."""
+        """The files of snapshots; unoptimized ones, which have no results, are last."""
         found = sorted(self._named("snapshot"), key=lambda pair: (pair[1].is_unoptimized, int(pair[1].run[:18])))
         return tuple(file for file, _ in found)
 
     @lazy
     def snapshots(self) -> tuple[Snapshot, ...]:
-        """The runs, opened.
+        """The snapshots of all runs.
 
         Raises
         ------
         DumpError
-            One of them is broken; `arrays` leaves it out.
+            A snapshot is broken; `arrays` leaves it out.
         """
         return tuple(read_snapshot(file.place, mapped=self._mapped) for file in self.runs)
 
@@ -226,7 +225,7 @@ class Program:
 
     @lazy
     def num_devices(self) -> int | None:
-        """Replicas times partitions; None if no module says."""
+        """Replicas times partitions; None without a readable module."""
         for file, _ in self._named("module"):
             if file.is_text:
                 try:
@@ -243,7 +242,7 @@ class Program:
 
     @lazy
     def missing(self) -> tuple[tuple[str, str], ...]:
-        """What is missing, and the likely reason."""
+        """What is missing, each with the likely reason."""
         found = []
         if self._module_file(final=True) is None and self._module_of_a_run(is_unoptimized=False) is None:
             stage = "compilation did not come that far" if self._module_file(final=False) else "no module was dumped"
@@ -276,7 +275,7 @@ class Program:
         found = list(self._opened[1])
         for _, snapshot in self._opened[0]:
             try:
-                _ = snapshot.results  # no assertion: python -O leaves those out
+                _ = snapshot.results  # raises if it is broken
             except DumpError as error:
                 found.append(f"{Path(snapshot.path or '').name}: {reason_of(error)}")
         return tuple(found)
@@ -299,7 +298,7 @@ class Program:
 
 
 class RunArrays(ArrayMapping[Any]):
-    """Values of runs by name; arguments and results also by their names in the module."""
+    """The values of runs by name; arguments and results also by their instructions' names."""
 
     def __init__(self, places: dict[str, tuple[Values, int]]) -> None:
         self._places = places
@@ -329,7 +328,7 @@ class RunArrays(ArrayMapping[Any]):
         return values[number]
 
     def shape(self, name: str) -> Any:
-        """The shape of an array, or why it is unreadable. The array is not read."""
+        """The shape of an array, or text that says why it is unreadable. The array is not read."""
         values, number = self._place(name)
         try:
             return values.shape(number)
@@ -337,7 +336,7 @@ class RunArrays(ArrayMapping[Any]):
             return f"unreadable: {reason_of(error)}"
 
     def instruction(self, name: str) -> str:
-        """The name of the module's instruction that has a value; empty if it is unknown."""
+        """The name of the instruction whose value it is; empty if unknown."""
         values, number = self._place(name)
         try:
             return values.names[number] if values.names else ""
@@ -358,16 +357,16 @@ class RunArrays(ArrayMapping[Any]):
 
 
 def notes_of(program: Program) -> list[str]:
-    """What is missing and what is broken, a line each."""
+    """What is missing or broken, a line each."""
     missing = [f"missing: {what} ({why})" for what, why in program.missing]
     return missing + [f"broken: {problem}" for problem in program.problems]
 
 
 def numbered_places(word: str, values: Values) -> dict[str, tuple[Values, int]]:
-    """Where the arrays of a run lie, by the names that they have without a module: ``argument0``, ``argument1``, ..."""
+    """The values under numbered names: ``argument0``, ``argument1``, ..."""
     return {f"{word}{number}": (values, number) for number in range(len(values))}
 
 
 def reason_of(error: Exception) -> str:
-    """The message of an error; of a DumpError without the file and the place in it, which is shown beside it."""
+    """The message of an error; of a DumpError, without its file and position."""
     return error.message if isinstance(error, DumpError) else str(error)

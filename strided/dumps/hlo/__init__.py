@@ -5,7 +5,7 @@
     module.find(opcode="fusion", memory_space=1)
     module.instruction("fusion.3").operands
 
-Text and protos give the same values; `module` says what they hold, `text` and `proto` how they are read.
+Text and protos give the same values; `module` defines these, `text` and `proto` read them.
 """
 
 from __future__ import annotations
@@ -46,19 +46,19 @@ __all__ = [
 
 
 def read_hlo(source: Any, *, index: SupportsIndex | None = None, max_bytes: SupportsIndex | None = None) -> Module:
-    """The HLO module in a file, a text or bytes.
+    """Read an HLO module from a file, text or bytes.
 
     Parameters
     ----------
     source : path, str, or buffer
-        The path of a text (``.txt``, ``.hlo``) or a proto (``.hlo.pb``: HloModuleProto, HloProto, HloSnapshot), or of
-        one compressed by gzip or Zstandard; HLO text itself; or the bytes of any of these. The contents tell which.
+        The path of a text (``.txt``, ``.hlo``) or a proto (``.hlo.pb``: HloModuleProto, HloProto, HloSnapshot), which
+        may be compressed by gzip or Zstandard; HLO text itself; or the bytes of any of these. The content decides.
     index : int, optional
-        Which module of a text that holds several, from 0.
+        Which module of a text that holds several, counted from 0.
     max_bytes : int, optional
-        Limit for compressed contents; by default 1 GiB for text, 2 GiB for anything else. Given, text of any number
-        of lines is read; without, one of more than two million lines is refused where they are so short, 225 bytes on
-        average, that it would take more than three times its size in memory.
+        Limit for decompressed contents; by default 1 GiB for text, 2 GiB for anything else. By default, a text of more
+        than two million lines that are shorter than 225 bytes on average is refused, too, because it would take more
+        than three times its size in memory; with `max_bytes`, it is read.
 
     Returns
     -------
@@ -67,15 +67,15 @@ def read_hlo(source: Any, *, index: SupportsIndex | None = None, max_bytes: Supp
     Raises
     ------
     DumpError
-        Contents that are no module (StableHLO, for one), that end too early, or that define a name twice; it names
-        line and column, or the byte. Several modules without an `index`, or an `index` out of range.
+        The contents are no HLO module (but StableHLO, for example), are truncated, or define a name twice; the message
+        gives the line and column, or the byte. Several modules without an `index`, or an `index` out of range.
     OSError
         A file that cannot be opened.
 
     Warns
     -----
     DumpWarning
-        Lines that were not understood, kept as text (`Module.unread`).
+        Lines could not be parsed; they are kept as text (`Module.unread`).
 
     >>> module = read_hlo('''
     ... HloModule scale, entry_computation_layout={(f32[8,128]{1,0:T(8,128)})->f32[8,128]{1,0:T(8,128)}}
@@ -105,5 +105,5 @@ def read_hlo(source: Any, *, index: SupportsIndex | None = None, max_bytes: Supp
         with naming_in_dump_errors(path):
             return read_proto(view, path)
     lines = lines_of(view, path, max_bytes)
-    del view  # expanded bytes are not kept beside the lines
+    del view  # free decompressed bytes, which the lines replace
     return read_lines(lines, path, index)

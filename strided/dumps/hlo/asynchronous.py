@@ -1,10 +1,10 @@
-"""Asynchronous operations whose body is one instruction, in the words in which XLA prints them.
+"""Rewrite asynchronous operations with a one-instruction body to XLA's short form.
 
-A text may wrap an instruction in a computation and start that (``async-start(x), calls=wrapped``). Where the
-computation holds that one instruction, XLA prints the same as ``slice-start(x)`` with the instruction's attributes, and
-no computation. Both come out in the short form, as they do from protos. Newer compilers hand operands to updates: their
-own text shows all bodies, and so do we. A body that is asynchronous itself is shown, too: XLA's short form of such,
-``async-start-start(x)``, does not say what is started in the end, and XLA does not read it.
+A text may wrap an instruction in a computation and start that (``async-start(x), calls=wrapped``). If the computation
+holds only that instruction, XLA prints ``slice-start(x)`` with the instruction's attributes instead, without the
+computation. Both are read as the short form, as from protos. Newer compilers pass operands to updates: their text
+shows all bodies, which are kept. A body that is itself asynchronous is kept, too: its short form in XLA,
+``async-start-start(x)``, does not say what is started, and XLA cannot read it.
 """
 
 from __future__ import annotations
@@ -27,9 +27,10 @@ _PARTS = ("async-start", "async-update", "async-done")
 
 
 def unfold(computations: Sequence[Computation], tell: Callable[[int, str], None]) -> list[Computation]:
-    """Give asynchronous operations their short form; returns the computations that become part of an instruction.
+    """Give asynchronous operations their short form; return the computations that this makes redundant.
 
-    `tell` takes the line, from 0, and the reason where something does not fit that the short form does not say.
+    `tell` is called with a line (from 0) and a reason where an operation does not match its body, which the short form
+    would hide.
     """
     by_name = {computation.name: computation for computation in computations}
     shows_bodies = any(
@@ -55,13 +56,13 @@ def unfold(computations: Sequence[Computation], tell: Callable[[int, str], None]
                 shortened.append((instruction, attributes, body))
             elif instruction.opcode != "async-start" and attributes.pop("calls", None) is not None:
                 instruction.rewrite(instruction.opcode, attributes)
-    for part, written, body in shortened:  # only now: the opcodes tell above what is asynchronous
+    for part, written, body in shortened:  # only now, because the loop above looks at opcodes
         _shorten(part, written, body.root)
     return list(dict.fromkeys(body for *_, body in shortened))
 
 
 def _asynchronous(computation: Computation) -> Iterator[TextInstruction]:
-    """The instructions of a computation that are parts of asynchronous operations, or name a thread for one."""
+    """The instructions of a computation that belong to asynchronous operations, or name a thread."""
     for instruction in computation.instructions:
         assert isinstance(instruction, TextInstruction)
         if instruction.opcode in _PARTS or _THREAD in instruction.text:
@@ -74,33 +75,33 @@ def _body_of(
     by_name: Mapping[str, Computation],
     bodies: Mapping[str, Computation],
 ) -> Computation | None:
-    """The body of an asynchronous operation, if it is one instruction; `bodies` are those of the parts before it."""
+    """The body of an asynchronous operation if it is one instruction; `bodies` are those of earlier instructions."""
     if part.opcode == "async-start":
         body = by_name.get(attributes.get("calls", "").removeprefix("%"))
-    else:  # it goes on with what its first operand started
+    else:  # it continues what its first operand started
         body = bodies.get(next(iter(part.written_operands), ""))
     return body if body is not None and has_one_operation(body) else None
 
 
 def _problem(instruction: TextInstruction, attributes: Mapping[str, str], body: Computation) -> str | None:
-    """What the short form of an asynchronous operation that is part of `body` does not say, if anything."""
-    misfit = "not as in"
+    """How an asynchronous operation differs from its `body` in ways that the short form would hide; None if it fits."""
+    mismatch = "not as in"
     if attributes.get("calls", body.name).removeprefix("%") != body.name:
-        return misfit
+        return mismatch
     if instruction.opcode == "async-done":
-        return None if _are_alike(instruction, body.root) else misfit
+        return None if _are_alike(instruction, body.root) else mismatch
     if instruction.opcode == "async-update":
         return None
     names = instruction.operand_names
     if [i.parameter_number for i in body.parameters] != list(range(len(names))):
-        return misfit
+        return mismatch
     if body.root.opcode == "parameter" and len(names) > 1:
         return "no word of which parameter is the result of"
     try:
         given = [instruction.computation.instruction(name) for name in names]
-    except DumpError:  # which is told of anyhow
+    except DumpError:  # reported elsewhere
         return None
-    return None if all(map(_are_alike, given, body.parameters)) else misfit
+    return None if all(map(_are_alike, given, body.parameters)) else mismatch
 
 
 def _are_alike(one: Instruction, other: Instruction) -> bool:
@@ -124,7 +125,7 @@ def _shorten(instruction: TextInstruction, attributes: Mapping[str, str], wrappe
 def _spread_thread(
     thread: str, caller: TextInstruction, by_name: Mapping[str, Computation], reached: set[Computation]
 ) -> None:
-    """Put all that an asynchronous operation calls, directly or indirectly, on its thread, and note it as `reached`."""
+    """Put all computations that an asynchronous operation calls, directly or not, on its thread, and in `reached`."""
     waiting = [caller] if thread != MAIN_THREAD else []
     while waiting:
         for called in _callees(waiting.pop(), by_name):

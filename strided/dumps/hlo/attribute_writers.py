@@ -1,4 +1,4 @@
-"""Single attributes of an instruction, from its decoded proto message to the text that XLA prints."""
+"""Write single attributes of an instruction, from its decoded proto message, as XLA prints them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from strided.layout import AnyShape, Shape, TupleShape
 
 
 class Names(Protocol):
-    """What the writers ask of the module around a message."""
+    """What the writers need to know of a message's module."""
 
     @property
     def shape(self) -> AnyShape | None: ...
@@ -33,7 +33,7 @@ class Names(Protocol):
     def payload(self, id: int) -> memoryview | bytes: ...
 
 
-#: Characters up to which a sharding given once for a tuple is printed for each leaf.
+#: The most characters for which a tuple's single sharding is printed for each leaf.
 MAX_TEXT = 1 << 20
 
 #: The thread that XLA does not print.
@@ -46,7 +46,7 @@ Writer: TypeAlias = Callable[[Message, Names], str | None]
 
 
 def text_or_braces(value: str | bytes | memoryview) -> str:
-    """A value as XLA prints it: bare if it is, or looks like, one JSON object; else quoted."""
+    """A value as XLA prints it: without quotes if it looks like a JSON object."""
     data = as_bytes(value)
     if b"{" in data:
         try:
@@ -59,7 +59,7 @@ def text_or_braces(value: str | bytes | memoryview) -> str:
 
 
 def frontend_attribute_values(message: Message) -> dict[str, str]:
-    """A FrontendAttributes message, its keys in alphabetical order, the last value of each."""
+    """The attributes of a FrontendAttributes message, sorted by key; the last value of a key wins."""
     last = {entry.get("key", ""): entry.get("value", "") for entry in message.get("map", ())}
     return dict(sorted(last.items()))
 
@@ -70,7 +70,7 @@ def frontend_attributes_text(values: Mapping[str, str]) -> str:
 
 
 def listed(field: str) -> Writer:
-    """The writer of a list, which may be empty."""
+    """The writer of a list, even an empty one."""
     return lambda message, names: in_braces(message.get(field, ()))
 
 
@@ -85,7 +85,7 @@ def number(field: str) -> Writer:
 
 
 def number_unless(field: str, *usual: int) -> Writer:
-    """The writer of a number; nothing for the usual ones, of which the first is the default."""
+    """The writer of a number; nothing for any of `usual`, of which the first is the default."""
     return lambda message, names: None if message.get(field, usual[0]) in usual else str(message[field])
 
 
@@ -95,12 +95,12 @@ def flag(field: str) -> Writer:
 
 
 def quoted(field: str) -> Writer:
-    """The writer of a text in quotes; nothing for an empty one."""
+    """The writer of a quoted string; nothing for an empty one."""
     return lambda message, names: quote(message[field]) if message.get(field) else None
 
 
 def word(field: str, enum: str, *, lower: bool = False, silent: int | None = None, prefix: str = "") -> Writer:
-    """The writer of an enum's value; in lower case, without its prefix, if it has one."""
+    """The writer of an enum's value; in lower case and without a prefix if these are given, nothing for `silent`."""
 
     def write(message: Message, names: Names) -> str | None:
         number = message.get(field, 0)
@@ -116,7 +116,7 @@ def _enumerator(enum: str, number: int) -> str:
 
 
 def shown(field: str, show: Callable[[Any], str]) -> Writer:
-    """The writer of a field that may be absent, as `show` gives its text."""
+    """The writer of a field, converted by `show`; nothing if it is absent."""
     return lambda message, names: show(message[field]) if field in message else None
 
 
@@ -139,7 +139,7 @@ def write_comparison_type(message: Message, names: Names) -> str | None:
 
 
 def write_comparison_order(message: Message, names: Names) -> str | None:
-    """Newer compilers say the order apart from the type: floats compare partially unless it says otherwise."""
+    """Newer compilers give the order separately from the type; the default is partial for floats, else total."""
     order = message.get("comparison_order", "")
     operand = names.operand_shape(0)
     usual = "PARTIAL" if isinstance(operand, Shape) and operand.element_type[0] in "fbc" else "TOTAL"
@@ -161,7 +161,7 @@ def write_padding(message: Message, names: Names) -> str:
 
 
 def write_precision(message: Message, names: Names) -> str | None:
-    """One word for each operand; for ragged and scaled dots, only for the two sides."""
+    """One word for each operand; for ragged and scaled dots, only for the first two."""
     found = message.get("precision_config", {}).get("operand_precision", ())
     count = 2 if message.get("opcode") in ("ragged-dot", "scaled-dot") else len(message.get("operand_ids", ()))
     found = [*found[:count], *[0] * (count - len(found))]
@@ -242,13 +242,13 @@ def write_slice_sizes(message: Message, names: Names) -> str | None:
     for rank in _slice_ranks(names.operand_shape(0), names.operand_shape(2)) or (len(sizes),):
         slice_sizes = list(islice(left, rank))
         if rank and not slice_sizes:
-            break  # protos of several buffers hold fewer lists than their shapes promise
+            break  # protos of several buffers may have fewer lists than their shapes
         shown.append(in_braces(slice_sizes))
     return in_braces(shown)
 
 
 def _slice_ranks(moved: AnyShape | None, starts: AnyShape | None) -> list[int]:
-    """Rank of each slice. Each buffer has one slice, or one for each of its tuple of starts."""
+    """The rank of each slice. A buffer has one slice, or one for each element of its tuple of starts."""
     ranks: list[int] = []
     pairs: Iterable[tuple[AnyShape | None, AnyShape | None]] = [(moved, starts)]
     if isinstance(moved, TupleShape):
@@ -266,7 +266,7 @@ def write_pairs(message: Message, names: Names) -> str:
 
 
 def write_domain(message: Message, names: Names) -> str | None:
-    # XLA's text calls entry what its proto calls exit.
+    # The names "entry" and "exit" are exchanged between XLA's text and its proto.
     exit_, entry = (message.get(f"domain_{side}_sharding") for side in ("entry", "exit"))
     if entry is None or exit_ is None:
         return None
@@ -336,7 +336,7 @@ def write_accuracy(message: Message, names: Names) -> str | None:
 
 
 def write_origin(message: Message, names: Names) -> str | None:
-    """The values that it stands for; a comment for those of jaxlib 0.5 and 0.6, declared otherwise."""
+    """The original value; a comment if the message is of jaxlib 0.5 or 0.6, which declared it differently."""
     if "original_value" not in message:
         return None
     try:
@@ -365,9 +365,9 @@ def backend_config_of(message: Message, names: Names) -> bytes | memoryview:
 
 
 def sharding_text(view: memoryview, shape: AnyShape | None = None, *, metadata: bool = True) -> str:
-    """The text of an OpSharding, canonical; one that describes no sharding says so in a comment.
+    """The canonical text of an OpSharding; a comment if it is invalid.
 
-    `shape` is the instruction's: if it is a tuple and the sharding is none, each leaf has that sharding.
+    `shape` is the instruction's: if that is a tuple and the sharding is not, it is printed for each leaf.
     """
     try:
         found = Sharding.from_proto(view)
@@ -382,20 +382,20 @@ def sharding_text(view: memoryview, shape: AnyShape | None = None, *, metadata: 
 
 
 def _unassigned(view: memoryview) -> str | None:
-    """The text of a sharding on one device that has no number yet, or of a tuple with such parts; None of any other.
+    """The text of a maximal sharding on device -1 (not yet assigned), or of a tuple with such parts; else None.
 
-    `Sharding` knows no such device, XLA calls it -1.
+    `Sharding` does not allow that device.
     """
     try:
         message = decode("OpSharding", view)
-        if _is_alone(message):
+        if _is_unassigned(message):
             return "{maximal device=-1}"
         parts = []
         for part in message.get("tuple_shardings", ()):
             inner = decode("OpSharding", part)
             if _is_tuple(inner):
                 return None
-            parts.append("{maximal device=-1}" if _is_alone(inner) else Sharding.from_proto(part).text())
+            parts.append("{maximal device=-1}" if _is_unassigned(inner) else Sharding.from_proto(part).text())
     except StridedError:
         return None
     return f"{{{numbered(parts)}}}" if _is_tuple(message) and parts else None
@@ -409,12 +409,12 @@ def _is_tuple(message: Message) -> bool:
     return _sharding_type(message) == "TUPLE"
 
 
-def _is_alone(message: Message) -> bool:
+def _is_unassigned(message: Message) -> bool:
     return _sharding_type(message) == "MAXIMAL" and list(message.get("tile_assignment_devices", ())) == [-1]
 
 
 def _with_metadata(sharding: Sharding, view: memoryview) -> Sharding:
-    """`sharding` with the metadata in `view`, from which it was read."""
+    """`sharding` with the metadata of `view`, the message that it was read from."""
     inner = Fields("OpSharding", view)
     if sharding.kind == "tuple":
         parts = zip(sharding.elements, _views(inner["tuple_shardings"]), strict=True)

@@ -1,7 +1,7 @@
-"""All attributes of a proto instruction, in the words and the order of XLA's text.
+"""The attributes of a proto instruction, with the names and in the order of XLA's text.
 
-`OWN` lists what each opcode prints itself, `CALLEES` under which names it prints the computations that it calls, and
-`COMMON` what any instruction may print after those. `WRITERS` writes each attribute from the decoded message.
+`OWN` lists the attributes particular to each opcode, `CALLEES` the names under which it prints the computations that it
+calls, and `COMMON` what any instruction may print after those. `WRITERS` write each from the decoded message.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 
 def attributes_of(opcode: str, message: Message, names: Names) -> list[Attribute]:
-    """The attributes of an instruction whose proto says `opcode`, by name, in the order of the text."""
+    """The attributes of an instruction with this opcode in its proto, in the order of XLA's text."""
     own = OWN.get(opcode, "dimensions" if message.get("dimensions") else "").split()
     return [*_written(own, message, names), *_callees_text(opcode, message, names), *_written(COMMON, message, names)]
 
@@ -33,10 +33,10 @@ def attributes_of(opcode: str, message: Message, names: Names) -> list[Attribute
 def async_start_attributes_of(
     message: Message, names: Names, opcode: str, wrapped: Message, wrapped_names: Names
 ) -> list[Attribute]:
-    """The attributes of an asynchronous start printed as the only instruction of its body, `wrapped`.
+    """The attributes of an asynchronous start in the short form of its body's only instruction, `wrapped`.
 
-    They include what this instruction prints before its origin, so a name may occur twice; its frontend attributes
-    only if the start has none.
+    They include those of `wrapped` before its origin, so that a name may occur twice; its frontend attributes only if
+    the start has none.
     """
     inner = attributes_of(opcode, wrapped, wrapped_names)
     unprinted = set(LAST) | ({"frontend_attributes"} if message.get("frontend_attributes", {}).get("map") else set())
@@ -55,7 +55,7 @@ def _written(wanted: Iterable[str], message: Message, names: Names) -> Iterator[
 
 
 def callee_ids(opcode: str, ids: Sequence[int], operand: AnyShape | None) -> dict[str, int | Sequence[int]]:
-    """The computations that an instruction calls, by the name under which it prints them: one, or a list in braces.
+    """The ids of the computations that an instruction calls, by the attribute that prints them: one, or a list.
 
     `operand` is the shape of its first operand.
 
@@ -85,12 +85,12 @@ def _callees_text(opcode: str, message: Message, names: Names) -> Iterator[Attri
 
 
 def _each(names: str, writer: Callable[[str], Writer]) -> dict[str, Writer]:
-    """The writers of attributes that are printed alike, by their names."""
+    """Make the writers of several attributes of one kind."""
     return {name: writer(name) for name in names.split()}
 
 
 def _inside(message: str, names: str, writer: Callable[[str], Writer]) -> dict[str, Writer]:
-    """The same of attributes whose fields are in a message inside."""
+    """As `_each`, for fields of a nested message."""
     return {name: writers.within(message, writer(name)) for name in names.split()}
 
 
@@ -98,7 +98,7 @@ _GATHER, _SCATTER = "gather_dimension_numbers", "scatter_dimension_numbers"
 _SOLVE = "triangular_solve_options"
 _RAGGED = "ragged_dot_dimension_numbers"
 
-#: Writers by attribute; most attributes bear the name of their field.
+#: Writers by attribute; most attributes have the name of their field.
 WRITERS: Mapping[str, Writer] = {
     **_each(
         "constrain_layout custom_call_has_side_effect has_dynamic_root indices_are_sorted is_composite "
@@ -262,9 +262,9 @@ OWN: Mapping[str, str] = {
     "triangular-solve": "left_side lower unit_diagonal transpose_a",
 }
 
-#: The names of the computations that an opcode without a row below calls, and of two that a truth value chooses from.
+#: The attributes for callees of opcodes not in the table below, and of a conditional with a pred operand.
 _CALLS, _BRANCHES = "calls", "true_computation false_computation"
-#: The names under which an opcode prints the computations that it calls, and whether its proto reverses them.
+#: The attributes under which an opcode prints its callees, and whether its proto has them in reverse order.
 CALLEES: Mapping[str, tuple[str, bool]] = {
     **_alike(
         "all-reduce all-reduce-start call collective-reduce map reduce reduce-scatter reduce-window scan scatter sort "
@@ -277,11 +277,11 @@ CALLEES: Mapping[str, tuple[str, bool]] = {
     "while": ("condition body", True),
 }
 
-#: All these names, each once.
+#: All of these attributes, each once.
 CALLEE_NAMES = tuple(dict.fromkeys(" ".join((_CALLS, _BRANCHES, *(names for names, _ in CALLEES.values()))).split()))
-#: Those whose computations are printed in braces, even a single one.
+#: Those that print a list in braces even for a single computation.
 LISTS = ("branch_computations", "called_computations")
 
-#: What any instruction may print at its very end, and (`COMMON`) after its callees.
+#: What any instruction may print last, and (`COMMON`) after its callees.
 LAST = ("origin", "metadata", "backend_config")
 COMMON = (*"is_composite sharding frontend_attributes control-predecessors statistics result_accuracy".split(), *LAST)

@@ -1,4 +1,4 @@
-"""Values that XLA prints bare because they look like an object of JSON, and the same with their keys in order."""
+"""Values that XLA prints without quotes because they look like JSON objects, and sorting their keys."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from strided.dumps.hlo.lexer import CLOSER, STRING
 #: Objects and lists nested deeper than this are not sorted.
 MAX_DEPTH = 100
 
-#: A closed string, an open quote, or a brace.
+#: A complete string, an unclosed quote, or a brace.
 _PIECE = re.compile(rf'{STRING}|["{{}}]')
-#: What may stand around an object. For ``(?!)`` see `lexer.BLANKS`.
+#: Blanks and comments, which may surround an object. For ``(?!)`` see `lexer.BLANKS`.
 _BLANKS = re.compile(r"(?:[ \t\r\n]|/\*.*?\*/|//[^\r\n]*+|(?!))*+", re.DOTALL)
 
-#: The next word of JSON: punctuation, a string, or a number or name.
+#: A token of JSON: punctuation, a string, or a number or name.
 _WORD = re.compile(rf"\s*+([{{}}\[\]:,]|({STRING}|[+\-ftn\d](?:[^\s,:{{}}\[\]\\]|\\.)*+))", re.ASCII | re.DOTALL)
 
 
 def is_json_object(text: str) -> bool:
-    """Whether XLA prints a value without quotes: one pair of braces around it all, counted outside strings.
+    """Whether XLA prints a value without quotes: matching braces enclose all of it, not counting those in strings.
 
     >>> is_json_object('{"a":"}"}'), is_json_object("{} {}"), is_json_object("{")
     (True, False, False)
@@ -55,7 +55,7 @@ def sorted_json(text: str) -> str:
 
 
 def _value(text: str, at: int, depth: int) -> tuple[str, int]:
-    """One value and the place after it; ValueError if there is none."""
+    """A value and the position after it; ValueError if there is none."""
     word = _word(text, at)
     opening = word[1]
     if word[2]:

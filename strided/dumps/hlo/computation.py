@@ -1,4 +1,4 @@
-"""A computation of an HLO module: its instructions in their order, found by name."""
+"""A computation of an HLO module: a sequence of named instructions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from strided.wording import counted
 if TYPE_CHECKING:
     from strided.dumps.hlo.module import Module
 
-#: Opcodes that end as those of asynchronous operations do, and stand for themselves.
+#: Opcodes that end like asynchronous ones, but are opcodes of their own.
 _SINGLE_OPCODES = frozenset(
     "all-gather-done all-gather-start all-reduce-done all-reduce-start collective-permute-done "
     "collective-permute-start copy-done copy-start recv-done send-done".split()
@@ -23,9 +23,9 @@ _SINGLE_OPCODES = frozenset(
 
 
 def has_one_operation(body: Computation) -> bool:
-    """Whether a computation is one instruction, its parameters aside, and that one is not asynchronous itself.
+    """Whether a computation has, besides parameters, a single instruction, which is not asynchronous itself.
 
-    An asynchronous start of such prints as that instruction's.
+    An asynchronous start of such a computation has a short form.
 
     >>> from strided import read_hlo
     >>> has_one_operation(read_hlo("ENTRY e {\\n x = f32[2] parameter(0)\\n ROOT y = f32[2] negate(x)\\n}\\n").entry)
@@ -36,12 +36,12 @@ def has_one_operation(body: Computation) -> bool:
 
 
 def _is_asynchronous(opcode: str) -> bool:
-    """Whether an opcode is that of a part of an asynchronous operation, also in its short form."""
+    """Whether an opcode is part of an asynchronous operation, possibly in its short form."""
     return opcode.endswith(("-start", "-update", "-done")) and opcode not in _SINGLE_OPCODES
 
 
 class Computation:
-    """A computation: instructions in their order. Prints as HLO text, with unprintable characters escaped.
+    """A computation: a sequence of instructions. Prints as HLO text, with unprintable characters escaped.
 
     Attributes
     ----------
@@ -52,10 +52,9 @@ class Computation:
     execution_thread : str
         Empty for the main thread.
     backend_config : str or None
-        The backend's own configuration, as newer compilers keep one; quotes and escapes undone.
+        The backend's configuration, from newer compilers, without quotes and escapes.
     renamed : dict of str to str
-        The instructions that have another name than their text says, by the name in the text: names are unique in a
-        module, and XLA makes them so.
+        New names of renamed instructions, by the name in the text: XLA makes names unique in a module.
     module : Module
     """
 
@@ -80,12 +79,12 @@ class Computation:
 
     @lazy
     def root(self) -> Instruction:
-        """The instruction that gives the computation's value: the one marked ROOT, else the last."""
+        """The instruction whose value is the computation's: the one marked ROOT, else the last."""
         return next((i for i in reversed(self.instructions) if i.is_root), self.instructions[-1])
 
     @lazy
     def parameters(self) -> tuple[Instruction, ...]:
-        """The parameters by their number."""
+        """The parameters, sorted by number."""
         found = [(i.parameter_number or 0, i) for i in self.instructions if i.opcode == "parameter"]
         return tuple(i for _, i in sorted(found, key=lambda pair: pair[0]))
 
@@ -102,12 +101,12 @@ class Computation:
         return users
 
     def note_renamed(self, written: str, name: str) -> None:
-        """Note that one of the instructions has another name than in the text; then it is found by both."""
+        """Record that an instruction was renamed, so that it is found by both names."""
         self.renamed[written] = name
         vars(self).pop("_by_name", None)  # made already where asynchronous operations looked up their operands
 
     def instruction(self, name: str) -> Instruction:
-        """The instruction of that name (a percent sign in front is fine), or else the one with that name in the text.
+        """The instruction of that name, with or without a percent sign, or else the one with that name in the text.
 
         Raises
         ------
@@ -121,7 +120,7 @@ class Computation:
         return found
 
     def users_of(self, instruction: Instruction) -> tuple[Instruction, ...]:
-        """The instructions of this computation that take the value of `instruction`."""
+        """The instructions of this computation that use the value of `instruction`."""
         if not isinstance(instruction, Instruction):
             raise TypeError(
                 f"expected an Instruction, not {type(instruction).__name__}; `instruction` finds it by name"

@@ -1,4 +1,4 @@
-"""The computations in HLO text: their instructions, and the computations printed inside those."""
+"""Read the computations in HLO text, including those printed inside instructions."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ from strided.dumps.hlo.text_instruction import (
 )
 from strided.errors import DumpError
 
-#: Limit of nested bodies: deeper ones stay text.
+#: The deepest nesting of bodies that is read; deeper ones stay text.
 _MAX_BODIES = 32
 
 
 class _Begin(NamedTuple):
-    """Where statements begin: their line, the instructions before them, and what of the module had been read."""
+    """Where statements begin: their line, the number of instructions before them, and the state of the module there."""
 
     position: int
     found: int
@@ -53,16 +53,16 @@ class _Open:
     Attributes
     ----------
     opening : str
-        What stands before its brace.
-    first : int
+        The text before its brace.
+        first : int
         The line on which it opens.
     mark : Mark
-        What of the module had been read before it.
+        The state of the module before it.
     found : list of TextInstruction
     last : _Begin or None
-        Where the last statements begin that may go on below; None after a plain line.
+        Where the last statements begin, which may continue; None after a plain line.
     is_tried : bool
-        Whether it was tried by tokens.
+        Whether reading it token by token was tried.
     is_closed : bool
     """
 
@@ -76,7 +76,7 @@ class _Open:
 
 
 class ComputationReader:
-    """Reads computations into a module: line by line as XLA prints them, token by token where lines do not do.
+    """Reads computations into a module: line by line if they are as XLA prints them, else token by token.
 
     Lines count from 0.
     """
@@ -86,7 +86,7 @@ class ComputationReader:
         self._module = module
 
     def read_computation(self, opening: str, first: int) -> int:
-        """Read the computation whose brace opens on line `first`; returns the line after it."""
+        """Read the computation whose brace opens on line `first`; return the line after it."""
         lines, part = self._lines, _Open(opening, first, self._module.mark())
         position = first + 1
         while (position := self._read_plain(part, position)) < len(lines):
@@ -97,7 +97,7 @@ class ComputationReader:
         raise DumpError(words, path=self._path, line=len(lines), column=len(lines[-1]) + 1)
 
     def _read_plain(self, part: _Open, position: int) -> int:
-        """Read the lines from `position` on that are as XLA prints them; returns the first that is not."""
+        """Read lines from `position` as long as they are as XLA prints them; return the first that is not."""
         lines, add, first = self._lines, part.found.append, position
         while position < len(lines):
             line = lines[position]
@@ -110,7 +110,7 @@ class ComputationReader:
         return position
 
     def _read_line(self, part: _Open, position: int) -> int:
-        """Read a line of a computation, with those that it goes on over; returns the next line."""
+        """Read a line of a computation and its continuation lines; return the next line."""
         line = self._lines[position]
         matched = match_line(line)
         if matched is not None and is_whole(line) and is_alone(matched, line):
@@ -128,7 +128,7 @@ class ComputationReader:
         return self._read_statements(part, position)
 
     def _read_end(self, part: _Open, position: int, end: End) -> int:
-        """Read a line with the brace that ends the computation; returns the line to go on with."""
+        """Read a line with the brace that ends the computation; return the line to continue with."""
         if end.opening is None and self._groups.ends_later(position):
             if (after := self._read_by_token(part)) is not None:
                 return after
@@ -140,7 +140,7 @@ class ComputationReader:
         part.is_closed = True
 
     def _read_statements(self, part: _Open, position: int) -> int:
-        """Read statements whose lines are gathered first, or what the last ones go on with; returns the next line."""
+        """Gather and read the lines of statements, or the continuation of the last ones; return the next line."""
         if part.found and CONTINUATION.match(self._groups.token_line(position)):
             if (after := self._read_again(part, position)) is not None:
                 return after
@@ -151,7 +151,7 @@ class ComputationReader:
         if whole:
             part.found += self._statements(text, position, 0)
             return end
-        if (after := self._read_by_token(part)) is not None:  # in all of the computation, brackets may close
+        if (after := self._read_by_token(part)) is not None:  # brackets may match in the whole computation
             return after
         self._leave_open(part, position)
         return position + 1
@@ -167,7 +167,7 @@ class ComputationReader:
         return _Begin(position, len(part.found), self._module.mark())
 
     def _read_again(self, part: _Open, position: int) -> int | None:
-        """Read again the statements that go on at `position`; returns the next line, or None if cut off."""
+        """Read the statements that continue at `position` again; return the next line, or None if they are cut off."""
         # After a plain line, that is the instruction on it.
         last = part.last or _Begin(part.found[-1].line - 1, len(part.found) - 1, self._module.mark())
         text, end, whole = self._groups.gather(last.position, inner=True)
@@ -180,9 +180,9 @@ class ComputationReader:
         return end
 
     def _read_by_token(self, part: _Open) -> int | None:
-        """Read all of a computation by tokens; returns the next line.
+        """Read the whole computation again, token by token; return the next line.
 
-        What was read of it before is forgotten. None if it is damaged, as told the first time it is tried.
+        None if it is damaged, which is determined only once.
         """
         if part.is_tried:
             return None
@@ -198,17 +198,17 @@ class ComputationReader:
                 part.is_closed = True
                 return end
         except RepeatedNameError:
-            pass  # lines tell better where the damage is
+            pass  # reading by lines locates the damage better
         module.forget(mark)
         module.unread += unread
         module.computations += computations
         return None
 
     def _leave_open(self, part: _Open, position: int) -> None:
-        """Keep a line whose brackets do not close as text; as an instruction too, if it is cut behind its operands."""
+        """Keep a line with unclosed brackets as text, and also as an instruction if it is cut after its operands."""
         line, state = self._lines[position], LineState()
         state.feed(line)
-        is_stray = state.broken and not state.depth  # a bracket closed although none was open at all
+        is_stray = state.broken and not state.depth  # a bracket closes that was never opened
         matched = None if is_stray else match_line(line)
         if matched is not None:
             part.found.append(TextInstruction(matched, line, position + 1))
@@ -229,7 +229,7 @@ class ComputationReader:
             self.read_bodies(instruction, depth)
 
     def _unnested(self, instruction: TextInstruction) -> list[TextInstruction]:
-        """The instructions nested in the operands, now with names."""
+        """The instructions nested in the operands, with new names."""
         try:
             return unnested(instruction, lambda opcode: self._module.anonymous.unique(f"{opcode}.anon"))
         except DumpError as error:
@@ -259,7 +259,7 @@ class ComputationReader:
         return self._module.keep(BODY, found)
 
     def read_block(self, text: str, first: int) -> bool:
-        """Read whole computations, wherever their lines end; returns False if the text is none."""
+        """Read whole computations, wherever their lines end; return False if the text has none."""
         start, blocks = 0, []
         while (body := next_body(text, start)) is not None:
             brace, end = body

@@ -15,10 +15,10 @@ from typing import Any
 
 from strided.dumps.hlo.header import in_braces
 
-#: Limit of labelled dimensions.
+#: The most dimensions that are labelled.
 MAX_RANK = 1000
 
-#: The parts of a window: name, text of one dimension, and the default that is not printed.
+#: The parts of a window: name, text for one dimension, and the default, which is not printed.
 _PARTS: tuple[tuple[str, Callable[[Mapping[str, Any]], str], str], ...] = (
     ("size", lambda d: str(d.get("size", 0)), ""),
     ("stride", lambda d: str(d.get("stride", 0)), "1"),
@@ -30,7 +30,7 @@ _PARTS: tuple[tuple[str, Callable[[Mapping[str, Any]], str], str], ...] = (
 
 
 def window(dimensions: Sequence[Mapping[str, Any]]) -> str:
-    """The dimensions of a Window message.
+    """The text of a Window message's dimensions.
 
     >>> plain = {"size": 3, "stride": 1, "base_dilation": 1, "window_dilation": 1}
     >>> window([plain, {**plain, "padding_high": 1}])
@@ -45,7 +45,7 @@ def window(dimensions: Sequence[Mapping[str, Any]]) -> str:
 
 
 def dim_labels(message: Mapping[str, Any]) -> str:
-    """A ConvolutionDimensionNumbers message: one letter or digit for each dimension of input, kernel and output.
+    """The text of a ConvolutionDimensionNumbers message: a label for each dimension of input, kernel and output.
 
     >>> dim_labels({"input_feature_dimension": 1, "kernel_output_feature_dimension": 1, "output_feature_dimension": 1})
     'bf_io->bf'

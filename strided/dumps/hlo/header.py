@@ -1,7 +1,6 @@
-"""The header of an HLO module: layouts of the entry, aliases, donors, and source tables.
+"""Values of an HLO module's header: entry layout, aliases, donors, and source tables.
 
-`text_header` reads these values from the text of the header's attributes, `proto_header` writes the text from the
-values.
+`text_header` reads them from the text of the header's attributes, `proto_header` from a proto, which it also prints.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ TABLES = ("FileNames", "FunctionNames", "FileLocations", "StackFrames")
 
 @dataclass(frozen=True, slots=True)
 class EntryLayout:
-    """Shapes of a program's parameters and of its result; prints as XLA does.
+    """The shapes of a program's parameters and its result. Prints as XLA does.
 
     >>> from strided import parse
     >>> print(EntryLayout((parse("f32[2]"),), parse("s32[]")))
@@ -40,10 +39,10 @@ class Alias:
     Attributes
     ----------
     output_index : tuple of int
-        Place in the result's tuple; () for all of it.
+        The index in the result's tuple; () for the whole result.
     parameter_number : int
     parameter_index : tuple of int
-        Place in the parameter's tuple.
+        The index in the parameter's tuple.
     kind : str
         "may-alias" or "must-alias".
     """
@@ -60,7 +59,7 @@ class Alias:
 
 @dataclass(frozen=True, slots=True)
 class Donor:
-    """A parameter whose buffer any result may reuse: its number, and the place in its tuple."""
+    """A parameter whose buffer any result may reuse: its number, and the index in its tuple."""
 
     parameter_number: int
     parameter_index: tuple[int, ...] = ()
@@ -71,7 +70,7 @@ class Donor:
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """One line of the program that an instruction came from; columns and lines count from 1; 0 if unknown."""
+    """A source line that an instruction came from. Lines and columns count from 1; 0 if unknown."""
 
     file: str
     function: str
@@ -86,14 +85,14 @@ class Frame:
 
 @dataclass(frozen=True, slots=True)
 class Unparsed:
-    """A part that was not understood.
+    """A part of a dump that could not be parsed.
 
     Attributes
     ----------
     line : int or None
-        Number of the line, from 1; None in a proto.
+        The line's number, counted from 1; None in a proto.
     text : str
-        The line, verbatim; of a proto, the instruction's name.
+        The line, verbatim; for a proto, the instruction's name.
     reason : str
     """
 
@@ -107,14 +106,14 @@ class Unparsed:
 
 @dataclass(frozen=True, slots=True)
 class SourceTables:
-    """File names, function names, places and stack frames by their ids, which count from 1.
+    """File names, function names, locations and stack frames by their ids, which count from 1.
 
     Attributes
     ----------
     locations : mapping of int to mapping of str to int
         ``file_name_id``, ``function_name_id``, ``line``, ``column``, ``end_line``, ``end_column``.
     frames : mapping of int to (int, int)
-        Location and parent frame; a parent of 0 is none.
+        Location and parent frame; 0 means no parent.
     """
 
     files: Mapping[int, str]
@@ -123,7 +122,7 @@ class SourceTables:
     frames: Mapping[int, tuple[int, int]]
 
     def stack(self, frame_id: int) -> tuple[Frame, ...]:
-        """The frames from `frame_id` outwards, the innermost first; as many as the tables hold."""
+        """The frames from `frame_id` outwards, innermost first, as far as the tables have them."""
         found: list[Frame] = []
         seen: set[int] = set()
         while frame_id in self.frames and frame_id not in seen:
@@ -154,7 +153,7 @@ class SourceTables:
 
 
 def in_braces(parts: Iterable[object], separator: str = ",") -> str:
-    """A list as XLA prints it; with commas alone, a shape index.
+    """A list in braces, as XLA prints lists and shape indices.
 
     >>> in_braces((2, 0)), in_braces(("[0:2]", "[1:3]"), ", ")
     ('{2,0}', '{[0:2], [1:3]}')

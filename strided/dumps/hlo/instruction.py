@@ -1,4 +1,4 @@
-"""One instruction of an HLO module, whether it was read from text or from a proto."""
+"""An instruction of an HLO module, read from text or from a proto."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ if TYPE_CHECKING:
 
 
 class Instruction(ABC):
-    """One instruction: a line of HLO. Prints as that line, with unprintable characters escaped.
+    """An instruction. Prints as its line of HLO text, with unprintable characters escaped.
 
     Attributes
     ----------
     name : str
         Without the percent sign.
     opcode : str
-        As the text says it: the two halves of an asynchronous copy of a slice are ``slice-start`` and ``slice-done``.
+        As in text: the parts of an asynchronous slice are ``slice-start`` and ``slice-done``.
     is_root : bool
         Whether its value is the computation's.
     line : int or None
-        Number of its line in the text, from 1; None if a proto was read.
+        The number of its line, counted from 1; None if read from a proto.
     is_implied : bool
-        Whether it has no line of its own: an element of a tuple that its users name, as ``%pair#0``. Its `line` is that
-        of the first of them.
+        Whether it has no line of its own: an element of a tuple that its users name, as ``%pair#0``. Its `line` is then
+        that of the first user.
     computation : Computation
     """
 
@@ -50,7 +50,7 @@ class Instruction(ABC):
         self.computation: Computation
 
     def __getstate__(self) -> tuple[None, dict[str, Any]]:
-        # Operands have operands: with them, a long chain of instructions would be pickled by as many nested calls.
+        # Pickling operands would recurse as deep as the longest chain of instructions.
         slots: dict[str, Any] = object.__getstate__(self)[1]  # type: ignore[index]  # None and the slots
         return None, slots | {"_attributes": None, "_operands": None}
 
@@ -61,13 +61,12 @@ class Instruction(ABC):
     def shape(self) -> AnyShape | None:
         """The result's shape with its layout, or None if it cannot be read.
 
-        A text may leave it out: it then follows from the operands by XLA's rules, or is None if they need more
-        than the text says.
+        If a text leaves it out, it is inferred from the operands by XLA's rules, or None if that is impossible.
         """
 
     @property
     def has_shape(self) -> bool:
-        """Whether the dump says the shape; it may be one that cannot be read."""
+        """Whether the dump states the shape, even if it cannot be read."""
         return True
 
     @property
@@ -83,21 +82,21 @@ class Instruction(ABC):
     @property
     @abstractmethod
     def parameter_number(self) -> int | None:
-        """Number of the parameter, from 0; None for every other opcode."""
+        """The parameter's number, from 0; None for other opcodes."""
 
     @property
     def value(self) -> Any:
-        """A constant's value as a LayoutArray (a tuple of them for a tuple), from a proto; None for all others."""
+        """A constant's value as a LayoutArray (for a tuple, a tuple of them) if read from a proto; else None."""
         return None
 
     @abstractmethod
     def printed(self, *, print_large_constants: bool = False, sort_backend_config: bool = False) -> str:
-        """The line, printed as `Module.to_text` says.
+        """The instruction's line; for the options see `Module.to_text`.
 
         Raises
         ------
         UnsupportedError
-            An option, for an instruction that was read from text.
+            An option is set for an instruction that was read from text.
         """
 
     def __str__(self) -> str:
@@ -116,7 +115,7 @@ class Instruction(ABC):
 
     @property
     def attributes(self) -> Mapping[str, str]:
-        """Everything after the operands: the text of each attribute by its name, in order."""
+        """The text of each attribute (everything after the operands) by name, in order."""
         if self._attributes is None:
             self._attributes = MappingProxyType(self._read_attributes())
         return self._attributes
@@ -128,7 +127,7 @@ class Instruction(ABC):
         Raises
         ------
         DumpError
-            A name that the computation does not define, in a damaged text; `operand_names` has it all the same.
+            An operand is not defined in the computation of a damaged text; `operand_names` still has its name.
         """
         if self._operands is None:
             self._operands = self._read_operands()
@@ -136,28 +135,28 @@ class Instruction(ABC):
 
     @property
     def users(self) -> tuple[Instruction, ...]:
-        """The instructions that use this value, each once, in their order."""
+        """The instructions that use this value, each once, in order."""
         return self.computation.users_of(self)
 
     @property
     def called_computations(self) -> tuple[Computation, ...]:
-        """The computations that it calls, in the order in which XLA prints them: a fusion's body, branches.
+        """The computations that it calls, such as a fusion's body or branches, in XLA's order.
 
         Raises
         ------
         DumpError
-            A name that the module does not hold, in a damaged text.
+            A computation is not defined in a damaged text.
         """
         return self._read_callees()
 
     @property
     @abstractmethod
     def control_predecessors(self) -> tuple[Instruction, ...]:
-        """The instructions that must run before this one although it does not take their values."""
+        """The instructions that must run before this one although it does not use their values."""
 
     @property
     def memory_space(self) -> int | None:
-        """Memory space of the result (0 is the device's main memory); None for a tuple that lies in several."""
+        """The result's memory space (0 is the device's main memory); None for a tuple in several."""
         spaces = memory_spaces(self.shape)
         return next(iter(spaces)) if len(spaces) == 1 else None
 
@@ -169,7 +168,7 @@ class Instruction(ABC):
     @property
     @abstractmethod
     def metadata(self) -> dict[str, str | int]:
-        """Where the instruction came from: ``op_name``, ``op_type``, ``source_file``, ``source_line``, ..."""
+        """The source of the instruction: ``op_name``, ``op_type``, ``source_file``, ``source_line``, ..."""
 
     @property
     @abstractmethod
@@ -179,13 +178,13 @@ class Instruction(ABC):
     @property
     @abstractmethod
     def backend_config(self) -> str | None:
-        """The backend's own configuration, often JSON; quotes and escapes undone."""
+        """The backend's configuration, often JSON, without quotes and escapes."""
 
     @property
     def stack(self) -> tuple[Frame, ...]:
-        """The source lines that it came from, innermost first; empty if the dump names none.
+        """The source lines that it came from, innermost first; empty if the dump has none.
 
-        Its stack frame, and the lines that called it; else, or if the module's tables lack that, the line in its own
+        These are its stack frame and the frames that called it; or, if the module's tables lack it, the line in its own
         metadata.
         """
         metadata = self.metadata
@@ -203,7 +202,7 @@ class Instruction(ABC):
 
 
 def memory_spaces(shape: AnyShape | None) -> frozenset[int]:
-    """The memory spaces in which a shape's parts lie; tokens lie in none."""
+    """The memory spaces of a shape's parts; tokens have none."""
     if isinstance(shape, TupleShape):
         return frozenset(space for _, leaf in shape.leaves() for space in memory_spaces(leaf))
     if isinstance(shape, BufferShape):
@@ -212,7 +211,7 @@ def memory_spaces(shape: AnyShape | None) -> frozenset[int]:
 
 
 def operands_of(instruction: Instruction) -> tuple[Instruction, ...]:
-    """Its operands; none if a damaged text does not define them."""
+    """An instruction's operands; empty if a damaged text does not define them."""
     try:
         return instruction.operands
     except DumpError:
@@ -220,7 +219,7 @@ def operands_of(instruction: Instruction) -> tuple[Instruction, ...]:
 
 
 def callees_of(instruction: Instruction) -> tuple[Computation, ...]:
-    """The computations that it calls; none if a damaged text does not hold them."""
+    """The computations that an instruction calls; empty if a damaged text does not define them."""
     try:
         return instruction.called_computations
     except DumpError:

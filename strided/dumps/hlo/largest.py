@@ -1,4 +1,4 @@
-"""The largest values of a program, with and without padding."""
+"""List the largest values of a program, with and without padding."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from strided.layout.tuples import unbuffered
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """One array that an instruction makes.
+    """An array that an instruction produces.
 
     Attributes
     ----------
     name, opcode : str
-        Of the instruction; a part of a tuple has its index after the name: ``"fusion.1{0}"``.
+        Of the instruction; an element of a tuple has its index after the name: ``"fusion.1{0}"``.
     shape : Shape
     byte_size, unpadded_byte_size : int
-        Bytes with the padding, and without.
+        Bytes with padding, and without.
     """
 
     name: str
@@ -38,21 +38,21 @@ class Value:
 
 
 def largest(instructions: Iterable[Any], *, by_padding: bool = False) -> list[Value]:
-    """The arrays that instructions of an HLO module make, the largest first; or those with the most padding first.
+    """The arrays that instructions of an HLO module produce, largest first.
 
-    A tuple that only gathers what other instructions made is passed over.
+    Instructions that only form tuples of other values are skipped.
 
     Parameters
     ----------
     instructions : iterable of Instruction
-        Such as `Module.instructions`.
+        For example `Module.instructions`.
     by_padding : bool, optional
-        Whether to put those with the most bytes of padding first.
+        Sort by bytes of padding instead of size.
 
     Raises
     ------
     TypeError
-        No instructions.
+        `instructions` are no instructions.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""The lexical rules that all of HLO text shares: brackets, strings, comments, attribute lists.
+"""The lexical rules of HLO text: brackets, strings, comments, attribute lists.
 
 ::
 
@@ -6,8 +6,8 @@
     value      = everything up to a comma outside brackets, strings and comments
     list       = "{" [ item { "," item } ] "}"
 
-Everything works on positions in a text, in time proportional to the characters passed. Nothing recurses: brackets may
-nest as deep as the text is long.
+All functions work on positions in a text, in linear time and without recursion, so that brackets may nest as deep as
+the text is long.
 """
 
 from __future__ import annotations
@@ -17,30 +17,30 @@ from collections.abc import Callable
 
 from strided.dumps.hlo.quoting import unquote
 
-#: A string that is closed.
+#: A terminated string.
 STRING = r'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
-#: An unterminated string or comment takes the rest of the text, so its end is searched for only once.
+#: A string; an unterminated one (or a comment) takes the rest of the text, so that its end is searched for only once.
 _STRING = r'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)'
-#: ``//`` after a colon belongs to an address such as ``gs://bucket``.
+#: A comment; ``//`` after a colon is none, as in ``gs://bucket``.
 COMMENT = r"/\*.*?(?:\*/|\Z)|(?<!:)//[^\n]*+"
 
-#: Single quotes (mesh axes) count if they close on their line and hold no bracket: an apostrophe in unquoted
-#: text must not swallow the rest.
+#: Single quotes (of mesh axes) count only if they close on their line without a bracket: an apostrophe in unquoted
+#: text must not hide what follows.
 _OPAQUE = rf"{_STRING}|{COMMENT}|'[^'\n(){{}}\[\]]*+'"
 _TOKEN = re.compile(rf"{_OPAQUE}|[(){{}}\[\],]", re.DOTALL)
 _OPAQUE_OR_BRACKET = re.compile(rf"{_OPAQUE}|[(){{}}\[\]]", re.DOTALL)
 _COMMENT_OR_STRING = re.compile(f"{_STRING}|{COMMENT}", re.DOTALL)
-#: What two words that only comments part end and begin with, the second one behind the others of the comments.
+#: The end of a word before a comment, and the beginning of the next word, perhaps after further comments.
 _WORD_END, _WORD_START = re.compile(r"[\w.\-]"), re.compile(rf"(?:{COMMENT}|(?!))*+[\w%]", re.DOTALL)
-#: What may stand between two tokens. Here and below, the last choice of a possessive group is ``(?!)``, which never
-#: matches: where another one fails midway, Python before 3.11.5 goes on from there, not from where the choice began.
+#: Blanks and comments between tokens. Here and below, the last alternative of a possessive group is ``(?!)``, which
+#: never matches: if another fails midway, Python before 3.11.5 continues from there, not from where it began.
 BLANKS = rf"(?:\s++|{COMMENT}|(?!))*+"
 _SPACE = re.compile(BLANKS, re.DOTALL)
 CLOSER = {"(": ")", "{": "}", "[": "]"}
 
 
 def brackets(depth: int, string: str = STRING, without: str = "", opening: str = "{") -> str:
-    """Brackets around words and strings, and around other braces and lists up to `depth`; `without` some characters.
+    """A pattern of brackets around words, strings and other brackets nested up to `depth`, `without` some characters.
 
     >>> bool(re.fullmatch(brackets(2), '{a="}", b=[{}]}')), bool(re.fullmatch(brackets(1), "{[{}]}"))
     (True, False)
@@ -50,13 +50,13 @@ def brackets(depth: int, string: str = STRING, without: str = "", opening: str =
     return rf"\{opening}{plain}(?:(?:{'|'.join(inner)}|(?!)){plain})*+\{CLOSER[opening]}"
 
 
-#: The values of most attributes have no comments, and their brackets are counted by the expression.
+#: Most attribute values have no comments and nest little, so that a regular expression matches them.
 _WORD = rf"{STRING}|[\w%.\-:>]++"
 _SIMPLE_VALUE = rf"{_WORD}|{brackets(4)}"
 _WORD_ALONE = re.compile(_WORD, re.DOTALL)
 _ATTRIBUTE = re.compile(rf"{BLANKS},{BLANKS}([A-Za-z_][\w.\-]*+)\s*+={BLANKS}(?:({_SIMPLE_VALUE})(?=,|\Z))?", re.DOTALL)
 
-#: A word in a value, and what makes another list belong to the one in square brackets before it.
+#: A word in a value; and what joins another list to the list in square brackets before it.
 _VALUE_WORD = re.compile(rf"{STRING}|'[^'\n]*+'|(?:(?!/[/*])[^\s,=(){{}}\[\]\"]|(?!))++(?![({{])", re.DOTALL)
 _LIST_BEHIND_LIST = re.compile(rf"(?=\{{)|{BLANKS}(?:<={BLANKS}(?=\[)|T{BLANKS}(?=\())", re.DOTALL)
 
@@ -68,9 +68,9 @@ _INTEGER = re.compile(r"-?[0-9]{1,19}")
 
 
 def closing(text: str, opening: int) -> int:
-    """Place just after the bracket that closes the one at `opening`, or -1.
+    """The position after the bracket that closes the one at `opening`, or -1 if there is none or brackets mismatch.
 
-    Strings and comments are stepped over; a mismatched bracket gives -1.
+    Strings and comments are skipped.
 
     >>> closing('({")"})=', 0)
     7
@@ -89,9 +89,9 @@ def closing(text: str, opening: int) -> int:
 
 
 def value_end(text: str, start: int) -> int:
-    """Place of the comma (or the end of `text`) that ends the value which begins at `start`.
+    """The position of the comma, or the end of `text`, that ends the value beginning at `start`.
 
-    A closing bracket without a partner ends it too; a bracket or a string that never closes takes the rest.
+    An unmatched closing bracket also ends it; an unclosed bracket or string takes the rest.
 
     >>> value_end("[2,4]<=[8], x=1", 0)
     10
@@ -111,7 +111,7 @@ def value_end(text: str, start: int) -> int:
 
 
 def single_end(text: str, start: int) -> int:
-    """Place just after the word, the string or the list in brackets that begins at `start`; else as `value_end`.
+    """The position after the word, string or bracketed list that begins at `start`; otherwise as `value_end`.
 
     >>> single_end("{ {0}: (1, {}) } ENTRY e {", 0)
     16
@@ -124,10 +124,10 @@ def single_end(text: str, start: int) -> int:
 def read_attributes(
     text: str, position: int, end_of_value: Callable[[str, int], int] = value_end, repeated: list[str] | None = None
 ) -> tuple[dict[str, str], int]:
-    """The ``, name=value`` pairs from `position` on, in their order, and where they end.
+    """The ``, name=value`` pairs from `position`, in order, and where they end.
 
-    Where computations may follow without a comma, `end_of_value` is `single_end`. Of a name that occurs again, the last
-    value counts; the name is added to `repeated`.
+    If computations may follow without a comma, `end_of_value` is `single_end`. For a repeated name the last value
+    counts, and the name is added to `repeated`.
 
     >>> read_attributes('f(), dimensions={0,1}, metadata={op_name="a,b"}', 3)
     ({'dimensions': '{0,1}', 'metadata': '{op_name="a,b"}'}, 47)
@@ -140,7 +140,7 @@ def read_attributes(
             start, position = position, end_of_value(text, position)
             value = _without_asides(text[start:position])
         if name == "device_ids" and found.get(last, "").startswith("mesh["):
-            found[last] += f", device_ids={value}"  # a mesh names its devices after a comma
+            found[last] += f", device_ids={value}"  # a mesh has its devices after a comma
             continue
         if repeated is not None and name in found:
             repeated.append(name)
@@ -150,7 +150,7 @@ def read_attributes(
 
 
 def single_attributes(text: str, position: int) -> tuple[list[tuple[str, str]], int]:
-    """The ``, name=value`` pairs from `position` on, each of a single value; where they and the blanks behind them end.
+    """The ``, name=value`` pairs with single values from `position`, and where they and the following blanks end.
 
     >>> single_attributes("f(), dimensions={0} index=1", 3)
     ([('dimensions', '{0}')], 20)
@@ -166,7 +166,7 @@ def single_attributes(text: str, position: int) -> tuple[list[tuple[str, str]], 
 
 
 def is_value(text: str) -> bool:
-    """Whether a text is a single value of an attribute.
+    """Whether a text is a single attribute value.
 
     >>> is_value('"a"'), is_value('"a" b'), is_value('="a"')
     (True, False, False)
@@ -175,9 +175,9 @@ def is_value(text: str) -> bool:
 
 
 def _one_value_end(text: str, start: int, name: str) -> int:
-    """Place just after the string, the word or the lists in brackets that are the value of attribute `name`.
+    """The position after the string, word or bracketed lists that are the value of attribute `name`.
 
-    Two parts with blanks between them are one value in a literal, ``f32[2]{0} {1, 2}``, and in the axes of a mesh.
+    In a literal, ``f32[2]{0} {1, 2}``, and in the axes of a mesh, a value may have two parts separated by blanks.
     """
     end = _part_end(text, start)
     if name == "literal" or text.startswith("mesh[", start) or name == "device_ids":
@@ -186,13 +186,13 @@ def _one_value_end(text: str, start: int, name: str) -> int:
 
 
 def _part_end(text: str, start: int) -> int:
-    """Place just after a string or a word, or after lists that belong together: ``f32[2]{0}``, ``[2,4]<=[8]``."""
+    """The position after a string, a word, or lists that belong together: ``f32[2]{0}``, ``[2,4]<=[8]``."""
     word = _VALUE_WORD.match(text, start)
     position = word.end() if word else start
     while text[position : position + 1] in CLOSER:
         end = closing(text, position)
         if end < 0:
-            return len(text)  # who asks for the value gets all of it
+            return len(text)  # the value is all of the rest
         if text[position] != "[" or not (more := _LIST_BEHIND_LIST.match(text, end)):
             return end
         position = more.end()
@@ -200,7 +200,7 @@ def _part_end(text: str, start: int) -> int:
 
 
 def _without_asides(text: str) -> str:
-    """`text` without comments other than XLA's counts, and without trailing blanks."""
+    """`text` without trailing blanks, and without comments except XLA's ``/*index=5*/``."""
     if "/" in text:
         text = _COMMENT_OR_STRING.sub(lambda found: found[0] if found[0].startswith(('"', "/*index=")) else "", text)
     return text.rstrip()
@@ -233,7 +233,7 @@ def trimmed(text: str) -> str:
 
 
 def without_comments(text: str) -> str:
-    """`text` without comments, with a blank where one parts two words; strings are left alone.
+    """`text` without comments, except in strings; a comment between two words becomes a blank.
 
     >>> without_comments('a/* x */ "/* y */" // z'), without_comments("ROOT/* x */y = f32[2]/* z */{0}")
     ('a "/* y */" ', 'ROOT y = f32[2]{0}')
@@ -249,7 +249,7 @@ def _without(found: re.Match[str]) -> str:
 
 
 def skip_space(text: str, position: int) -> int:
-    """Place of the first character at or after `position` that is neither blank nor comment.
+    """The position of the first character at or after `position` that is neither blank nor comment.
 
     >>> skip_space("  // no\\n x", 0)
     9
@@ -259,7 +259,7 @@ def skip_space(text: str, position: int) -> int:
 
 
 def inside(text: str) -> str:
-    """The text between the outer brackets of `text`; all of it if there are none.
+    """`text` without its outer brackets, if it has them.
 
     >>> inside("{%a, %b}")
     '%a, %b'
@@ -298,7 +298,7 @@ def _field_end(text: str, position: int) -> int:
 
 
 def read_strings(text: str) -> dict[str, str]:
-    """The ``name="value"`` pairs of a braced list; quotes and escapes are undone, unquoted values are kept.
+    """The ``name="value"`` pairs of a braced list, unquoted and unescaped; values without quotes are kept.
 
     >>> read_strings('{x="a b",y={"z":1}}')
     {'x': 'a b', 'y': '{"z":1}'}
@@ -307,7 +307,7 @@ def read_strings(text: str) -> dict[str, str]:
 
 
 def integer(text: str) -> int | None:
-    """The number that `text` is, of up to 19 digits; None for anything else.
+    """Parse a number of up to 19 digits; None for anything else.
 
     >>> integer("-3"), integer("3x")
     (-3, None)
@@ -316,7 +316,7 @@ def integer(text: str) -> int | None:
 
 
 def integers(text: str) -> tuple[int, ...] | None:
-    """The numbers of a list in braces; None if one of them is no `integer`.
+    """Parse a list of numbers in braces; None if one of them is no `integer`.
 
     >>> integers("{1,0}"), integers("{}"), integers("{1,x}")
     ((1, 0), (), None)

@@ -1,4 +1,4 @@
-"""What is still open at the end of a line of HLO text: brackets, a string, a comment."""
+"""Track what is open at the end of a line of HLO text: brackets, a string, a comment."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import re
 
 from strided.dumps.hlo.lexer import CLOSER, STRING
 
-#: The pieces of a line for a LineState: strings and comments, closed or open, brackets, the rest.
+#: The pieces of a line: strings and comments, terminated or not, brackets, and others.
 _PIECE = re.compile(
     rf"""(?P<string>{STRING}|'[^'(){{}}\[\]]*+')|(?P<quote>")"""
     r"""|(?P<comment>/\*.*?\*/|(?<!:)//.*+)|(?P<begun>/\*)|(?P<bracket>[(){}\[\]])|(?P<rest>[^\s"'/(){}\[\]]++|['/])"""
 )
 _STRING_END = re.compile(r'[^"\\]*+(?:\\.[^"\\]*+)*+"')
-#: What begins a string or comment; most lines have none, and only their brackets are looked at.
+#: What begins a string or comment, and brackets; most lines need only the latter.
 _ASIDE, _BRACKET = re.compile("[\"'/]"), re.compile(r"[(){}\[\]]")
 
 
@@ -29,13 +29,13 @@ class LineState:
     def __init__(self) -> None:
         self._expected: list[str] = []
         self._in_string = False
-        self.comment: str | None = None  # what follows the mark of a comment that is still open
-        self.broken = False  # a bracket closed that was not open
+        self.comment: str | None = None  # the text after an open comment's ``/*``
+        self.broken = False  # a bracket was closed that was not open
         self.last = ""  # the last character that was neither blank nor comment
 
     @property
     def depth(self) -> int:
-        """Brackets that are open."""
+        """The number of open brackets."""
         return len(self._expected)
 
     @property
@@ -44,7 +44,7 @@ class LineState:
         return not (self._expected or self._in_string or self.comment is not None or self.broken)
 
     def feed(self, line: str) -> None:
-        """Go over one more line (without its line end)."""
+        """Process another line (without its line end)."""
         position = self._finish(line)
         if position < 0:
             return
@@ -71,7 +71,7 @@ class LineState:
                 self.last = line[piece.end() - 1]
 
     def _finish(self, line: str) -> int:
-        """Where the open string or comment ends, or -1 if it goes on."""
+        """Where the open string or comment ends, or -1 if it continues."""
         position = 0
         if self._in_string:
             found = _STRING_END.match(line)

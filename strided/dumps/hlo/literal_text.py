@@ -1,8 +1,7 @@
-"""Constants of proto instructions as XLA prints them: ``{ { 1, 2.5 }, { nan, -inf } }``, in logical order.
+"""Print constants of proto instructions as XLA does: ``{ { 1, 2.5 }, { nan, -inf } }``, in logical order.
 
-More than ten elements, and every tuple, print as ``{...}`` unless large constants are asked for. A float prints
-with as few digits as XLA gives it: those that are safe for the type where they say it exactly, else as many as any
-value of the type may need.
+More than ten elements, and tuples, print as ``{...}`` unless large constants are requested. As in XLA, a float is
+printed with the digits that are always safe for its type if these are exact, else with as many as any value may need.
 """
 
 from __future__ import annotations
@@ -22,20 +21,20 @@ from strided.errors import DumpError
 from strided.layout import AnyShape, Shape, TupleShape
 from strided.layout.element_types import element_type
 
-#: Longer constants are not printed.
+#: The most elements that are printed.
 MAX_ELEMENTS = 10
-#: Nor are those of more rows without elements, which XLA prints: a few bytes may claim any number of them.
+#: The most empty rows that are printed. XLA has no limit, but a few bytes may claim any number of them.
 _MAX_EMPTY_ROWS = 1 << 8
 
-#: Decimal digits that always survive, if the type has a short form, and digits that any value needs.
+#: Decimal digits that are always safe, and digits that any value may need.
 _DIGITS = {"f32": (6, 9), "f64": (15, 17)}
 
 
 def literal_text(view: memoryview, shape: AnyShape, at: int, *, large: bool) -> str:
-    """The text of the constant in a LiteralProto; `large` shows arrays of many elements and tuples, too.
+    """The text of a LiteralProto; with `large`, also of tuples and arrays of many elements.
 
-    `shape` is the instruction's; the literal's own decides how the elements lie. DumpError, at byte `at`, for values
-    that are not there, or of another shape.
+    `shape` is the instruction's; the order of the elements is that of the literal's own. DumpError, at byte `at`, for
+    missing values or another shape.
     """
     small = isinstance(shape, Shape) and element_type(shape.element_type).is_array and shape.size <= MAX_ELEMENTS
     if not small and not large:
@@ -47,7 +46,7 @@ def literal_text(view: memoryview, shape: AnyShape, at: int, *, large: bool) -> 
 
 
 def value_text(value: Any, shape: AnyShape, *, shapes: bool = False) -> str:
-    """A literal's value: an array, or a tuple of values; None has no value. `shapes` begins each array with its shape.
+    """The text of a literal's value: an array, a tuple of values, or None; with `shapes`, each array follows its shape.
 
     >>> from strided import parse
     >>> value_text((np.int32([1, 2]), (np.float32(3),)), parse("(s32[2], (f32[]))"), shapes=True)
@@ -63,7 +62,7 @@ def value_text(value: Any, shape: AnyShape, *, shapes: bool = False) -> str:
 
 
 def array_text(values: npt.NDArray[Any], name: str) -> str:
-    """The elements of an array of element type `name`, braces around every row.
+    """The text of an array of element type `name`, with braces around every row.
 
     >>> array_text(np.float32([[0.1, 2], [np.nan, -np.inf]]), "f32")
     '{ { 0.1, 2 }, { nan, -inf } }'
@@ -76,7 +75,7 @@ def array_text(values: npt.NDArray[Any], name: str) -> str:
 
 
 def _rows(values: npt.NDArray[Any], show: Callable[[Any], str], rank: int, index: tuple[int, ...]) -> str:
-    """One level of braces; above rank three, comments number the rows."""
+    """The text of one level of braces; comments number the rows above rank three."""
     if values.ndim > 1:
         inner = ", ".join(_rows(row, show, rank, (*index, i)) for i, row in enumerate(values))
     else:
@@ -105,7 +104,9 @@ def _float_text(name: str, dtype: np.dtype[Any]) -> Callable[[Any], str]:
     quiet = 1 << mantissa_bits - 1 if mantissa_bits else 0
     unsigned = np.dtype(f"u{dtype.itemsize}")
     top_bit = 1 << (8 * dtype.itemsize - 1)
-    one_nan = not bool(np.isinf(np.array(np.inf, np.float32).astype(dtype)))  # the types without infinities
+    one_nan = not bool(
+        np.isinf(np.array(np.inf, np.float32).astype(dtype))
+    )  # types without infinities have a single NaN
     safe, needed = _DIGITS.get(name, (0, math.ceil(1 + (mantissa_bits + 1) * math.log10(2))))
 
     def show(value: Any) -> str:

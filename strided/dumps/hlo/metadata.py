@@ -1,7 +1,7 @@
-"""Where an instruction came from, as XLA prints it.
+"""Print the source of an instruction as XLA does.
 
-OpMetadata name the source: ``op_name="jit(f)/add" source_line=3 stack_frame_id=2``. An OriginalValueProto names the
-values of the original program that the instruction's value stands for: ``(({"x"}, {"y" {1}}), {})``.
+OpMetadata names the source: ``op_name="jit(f)/add" source_line=3 stack_frame_id=2``. An OriginalValueProto names the
+values of the original program that the instruction's value corresponds to: ``(({"x"}, {"y" {1}}), {})``.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from strided.dumps.hlo.quoting import quote
 from strided.dumps.protobuf.decode import Message
 from strided.dumps.protobuf.wire import MAX_DEPTH
 
-#: What is printed, in order, and how. The scheduling name is printed without escapes.
+#: The printed fields in order, and how each is printed. The scheduling name is not escaped.
 _PARTS: Mapping[str, Callable[[Any], str]] = {
     **dict.fromkeys(("op_type", "op_name", "source_file"), quote),
     **dict.fromkeys(("source_line", "source_end_line", "source_column", "source_end_column"), str),
@@ -24,10 +24,10 @@ _PARTS: Mapping[str, Callable[[Any], str]] = {
     "stack_frame_id": str,
 }
 
-#: Without any of these, an instruction prints no metadata.
+#: An instruction prints metadata only if it has one of these.
 _NEEDED = ("op_type", "op_name", "source_file", "scheduling_name", "stack_frame_id")
 
-#: Limit of tuple elements that a message may leave out: one with more is not believed.
+#: The most tuple elements that a message may leave out; one with more is considered damaged.
 MAX_GAPS = 1000
 
 
@@ -76,7 +76,7 @@ def parts_text(message: Message, payload: bytes | memoryview = b"") -> str:
 
 
 def payload_of(message: Message, payload: Callable[[int], bytes | memoryview]) -> bytes | memoryview:
-    """The bytes of a Payload message: its own, or those that the module keeps under its number."""
+    """The bytes of a Payload message: its own, or the module's payload of its id."""
     found: bytes | memoryview = message.get("value", b"")
     return found or (payload(message["id"]) if "id" in message else b"")
 
@@ -91,7 +91,7 @@ def origin_text(message: Message) -> str:
     >>> origin_text({"call_hierarchy": "f/g"})
     '(),["f/g"]'
     """
-    if "call_hierarchy" in message:  # newer compilers say from where the call came, instead of that it is one
+    if "call_hierarchy" in message:  # newer compilers give the call's hierarchy instead of a flag
         elements = _elements_text(message) if message.get("elements") else "()"
         return f'{elements},["{message["call_hierarchy"]}"]'
     return "[synthetic_call]" if message.get("is_synthetic_call") else _elements_text(message)
@@ -99,7 +99,7 @@ def origin_text(message: Message) -> str:
 
 def _elements_text(message: Message) -> str:
     tree: dict[int, Any] = {}
-    leaves: dict[int, Message] = {}  # by the identity of their nodes
+    leaves: dict[int, Message] = {}  # by the id() of their nodes
     for element in message.get("elements", ()):
         index = element.get("shape_index", ())
         if len(index) > MAX_DEPTH:
@@ -131,7 +131,7 @@ def _node(node: dict[int, Any], leaves: Mapping[int, Message]) -> str:
 
 
 def _gaps(node: dict[int, Any]) -> int:
-    """Number of tuple elements without a name; endless if one is negative."""
+    """The number of missing tuple elements; infinite if an index is negative."""
     if node and min(node) < 0:
         return MAX_GAPS + 1
     return (max(node) + 1 - len(node) if node else 0) + sum(map(_gaps, node.values()))

@@ -1,4 +1,4 @@
-"""Refuses MLIR, which JAX's ``lower`` gives and dumps hold beside HLO: it has neither layouts nor a schedule."""
+"""Refuse MLIR, which JAX's ``lower`` prints and dumps contain besides HLO: it has neither layouts nor a schedule."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from collections.abc import Iterable
 
 from strided.errors import DumpError
 
-#: How bytecode begins, as that of `jax.export` does.
+#: The first bytes of bytecode, as from `jax.export`.
 _BYTECODE = b"ML\xefR"
-#: What the operations of StableHLO and its kin begin with, and what defines functions.
+#: Prefixes of operations of StableHLO and related dialects, and operations that define functions.
 _WORDS = ("stablehlo.", "mhlo.", "chlo.", "vhlo.", "func.func", "builtin.module")
-#: How the first line begins that is neither blank, a comment, nor the name of an attribute or a type. No computation of
-#: HLO begins so, although the region of a loop in MLIR does look like one: ``do {``.
+#: The beginning of MLIR's first line that is neither blank, a comment, nor an alias. No HLO computation begins like
+#: this, although an MLIR loop's region looks like one: ``do {``.
 _BEGINNING = re.compile(
     r"(?:builtin\.)?module\s+(?:@|attributes\b)|\"builtin\.module\"|func\.func\s+(?:(?:public|private)\s+)?@"
 )
@@ -29,7 +29,7 @@ def refuse_bytecode(data: memoryview, path: str | None) -> None:
 
 
 def refuse_mlir_module(lines: Iterable[str], path: str | None) -> None:
-    """Raise DumpError for lines that begin as MLIR does."""
+    """Raise DumpError for lines that begin like MLIR."""
     first = next((line for line in map(str.lstrip, lines) if line and not line.startswith(("#", "!", "//"))), "")
     if _BEGINNING.match(first):
         raise _error(path)

@@ -1,8 +1,8 @@
-"""An HLO module as values, with queries.
+"""An HLO module with queries.
 
-Text and proto of a program give the same. Attributes are text as XLA prints it, by name and in XLA's order; the
-properties beside them (`Instruction.metadata`, `Module.aliases`, ...) are values. Values are read from the attributes
-of a text, attributes are printed from the values of a proto, both on demand.
+Text and proto of a program give equal modules. `attributes` are texts as XLA prints them, by name and in XLA's order;
+other properties (`Instruction.metadata`, `Module.aliases`, ...) are values. Both are made on demand: values are parsed
+from a text's attributes, attributes are printed from a proto's values.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from strided.runtime.argument_checks import string, whole
 from strided.runtime.lazy import lazy, state_without_lazy
 from strided.wording import counted
 
-#: Rows shown of each table of a printed module; the rest are counted.
+#: The most rows of each table of a printed module.
 _SHOWN = 12
-#: Characters of the result's shape that a summary shows: a training step returns hundreds of arrays.
+#: The most characters of the result's shape in a summary: a training step returns hundreds of arrays.
 LONGEST_SHAPE = 160
-#: What stands before and behind those attributes of the header that have lines of their own.
+#: Text before and after the header's attributes that have lines of their own.
 _AROUND = {"origin_recovery_table": (" ", "\n"), "debug_attributes": ("\n", "")}
-#: Unparsed lines that the warning names; the rest are counted.
+#: The most unparsed lines that the warning lists.
 _NAMED = 5
 
 
@@ -46,16 +46,16 @@ class Module:
     ----------
     name : str
     computations : tuple of Computation
-        In the order of the text: callees before callers.
+        In the text's order: callees before callers.
     entry : Computation
     is_scheduled : bool
         Whether the order of the instructions is the order in which they run.
     replica_count, num_partitions : int
-        How many of each run the program; 1 if the dump does not say, as in most protos.
+        How many replicas and partitions run the program; 1 if the dump does not say, as in most protos.
     unread : tuple of Unparsed
-        The lines that were not understood, by their numbers. They were kept; a DumpWarning counted them.
+        The lines that could not be parsed; a DumpWarning reported them.
     renamed : mapping of str to str
-        The computations that have another name than their text says, by the name in the text.
+        New names of renamed computations, by the name in the text.
     path : str or None
     """
 
@@ -106,14 +106,14 @@ class Module:
 
     @lazy
     def attributes(self) -> Mapping[str, str]:
-        """Text of each attribute of the header by name, in order."""
+        """The text of each attribute of the header, by name, in order."""
         return MappingProxyType(dict(self._header.attributes))
 
     @lazy
     def entry_layout(self) -> EntryLayout:
-        """Shapes and layouts of the entry's parameters and result.
+        """The shapes and layouts of the entry's parameters and result.
 
-        From the header, or else from the entry's own parameters and root.
+        They come from the header, or else from the entry's parameters and root.
 
         Raises
         ------
@@ -130,12 +130,12 @@ class Module:
 
     @lazy
     def aliases(self) -> tuple[Alias, ...]:
-        """Results that take a parameter's buffer (``input_output_alias``)."""
+        """Results that share a parameter's buffer (``input_output_alias``)."""
         return self._header.aliases
 
     @lazy
     def donors(self) -> tuple[Donor, ...]:
-        """Parameters whose buffers any result may take (``buffer_donor``)."""
+        """Parameters whose buffers any result may reuse (``buffer_donor``)."""
         return self._header.donors
 
     @property
@@ -157,13 +157,13 @@ class Module:
 
     @lazy
     def shapes_left_out(self) -> Mapping[Instruction, AnyShape]:
-        """Shapes that the text leaves out, where they follow from others."""
+        """Inferred shapes of instructions whose text leaves them out."""
         missing = (instruction for instruction in self.instructions if not instruction.has_shape)
         return left_out(missing, lambda instruction: instruction.shape if instruction.has_shape else None)
 
     @property
     def parameters(self) -> tuple[Instruction, ...]:
-        """The entry's parameters by their number."""
+        """The entry's parameters, sorted by number."""
         return self.entry.parameters
 
     @property
@@ -173,7 +173,7 @@ class Module:
         return root.operands if root.opcode == "tuple" else (root,)
 
     def computation(self, name: str) -> Computation:
-        """The computation of that name (a percent sign in front is fine).
+        """The computation of that name, with or without a percent sign.
 
         Raises
         ------
@@ -186,9 +186,9 @@ class Module:
         return found
 
     def instruction(self, name: str) -> Instruction:
-        """The instruction of that name (a percent sign in front is fine).
+        """The instruction of that name, with or without a percent sign.
 
-        Names are unique in a module, but for dumps printed for fingerprints: there the entry's comes first.
+        Names are unique in a module, except in dumps printed for fingerprints, for which the entry is searched first.
 
         Raises
         ------
@@ -208,16 +208,16 @@ class Module:
         shape: str | AnyShape | None = None,
         memory_space: SupportsIndex | None = None,
     ) -> list[Instruction]:
-        """The instructions that meet all conditions, in the order of the module.
+        """The instructions that meet all given conditions, in the module's order.
 
         Parameters
         ----------
         name, opcode : str
-            Exact, or with the wildcards ``*`` and ``?``: ``"fusion.*"``, ``"copy-*"``.
+            An exact name, or a pattern with ``*`` and ``?``: ``"fusion.*"``, ``"copy-*"``.
         shape : str or Shape
-            Text without a layout fits any layout: ``"f32[8,128]"``.
+            Without a layout, it matches any layout: ``"f32[8,128]"``.
         memory_space : int
-            Of the result, or of some part of a tuple.
+            The memory space of the result, or of any part of a tuple.
 
         Raises
         ------
@@ -268,22 +268,22 @@ class Module:
     def to_text(
         self, *, indent: str = "", print_large_constants: bool = False, sort_backend_config: bool = False
     ) -> str:
-        """The module as HLO text: lines as they were read, or a proto's in XLA's words.
+        """The module as HLO text: lines as they were read, or a proto as XLA prints it.
 
         Parameters
         ----------
         indent : str
-            Stands before every line but those of the source tables.
+            Text before every line, except those of the source tables.
         print_large_constants : bool
-            Of a proto: constants of more than ten elements, and tuples, with all their elements.
+            Only for protos: print all elements of tuples and of constants with more than ten elements.
         sort_backend_config : bool
-            Of a proto: the keys of every JSON object in a ``backend_config`` in order, as in the texts that newer
-            compilers dump and in `jax.stages.Compiled.as_text` of CPU and GPU programs.
+            Only for protos: sort the keys of JSON objects in ``backend_config``, as newer compilers do in dumps, and
+            `jax.stages.Compiled.as_text` for CPU and GPU programs.
 
         Raises
         ------
         UnsupportedError
-            Either of these of a module that was read from text.
+            An option that is only for protos is set for a module read from text.
         """
         indent = string(indent, "indent")
         options = {"print_large_constants": print_large_constants, "sort_backend_config": sort_backend_config}
@@ -291,13 +291,13 @@ class Module:
         for name, text in self.attributes.items():
             before, behind = _AROUND.get(name, (" ", ""))
             header += f",{before}{name}={text}{behind}"
-        # A body that was printed inside its caller still is; only it has a name but no line that opens it.
+        # A body that was printed inside its caller has no signature, and is printed there again.
         shown = [computation for computation in self.computations if computation.signature or not computation.name]
         computations = (computation.printed(indent, **options) for computation in shown)
         return "".join(f"{part}\n\n" for part in (header, str(self.tables), *computations) if part)
 
     def _counts(self) -> str:
-        """What it is made of, in words."""
+        """The numbers of its parts, in words."""
         counts = [*counts_in_words(self), *(["scheduled"] if self.is_scheduled else [])]
         runs = (self.replica_count, "replicas"), (self.num_partitions, "partitions")
         return ", ".join([*counts, *(f"{n} {what}" for n, what in runs if n > 1)])
@@ -337,7 +337,7 @@ class Module:
 
 
 def counts_in_words(module: Module) -> tuple[str, str]:
-    """How many computations and how many instructions a module has."""
+    """The numbers of computations and of instructions, in words."""
     return counted(len(module.computations), "computation"), counted(len(module.instructions), "instruction")
 
 
@@ -357,7 +357,7 @@ def _shape_test(wanted: str | AnyShape) -> Callable[[AnyShape | None], bool]:
     if "{" in wanted or isinstance(parsed, Layout):
         return lambda shape: shape == parsed
     bare = parsed.text(layout=False)
-    known: dict[int, tuple[AnyShape | None, bool]] = {}  # by identity: equal shapes are mostly one object
+    known: dict[int, tuple[AnyShape | None, bool]] = {}  # by id(): equal shapes are mostly one object
 
     def same(shape: AnyShape | None) -> bool:
         answer = known.get(id(shape))

@@ -1,4 +1,4 @@
-"""A module while its text is read: its computations, checked as they come, and what was not understood."""
+"""Collects a module's computations while its text is read, checks them, and records what cannot be parsed."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ from strided.layout.parser import parse_prefix
 #: XLA's name for computations printed inside their callers.
 BODY = "_"
 
-#: Attributes behind the brace that ends a computation.
+#: Attributes after a computation's closing brace.
 _OF_COMPUTATIONS = ("execution_thread", "backend_config")
 
 
 def are_alike(one: AnyShape | None, other: AnyShape | None) -> bool:
-    """Whether two shapes have the same element types and sizes, whatever their layouts; also if one is not known."""
+    """Whether two shapes have the same element types and sizes, ignoring layouts; True if one is unknown."""
     return one is None or other is None or one.text(layout=False) == other.text(layout=False)
 
 
 class RepeatedNameError(DumpError):
-    """A name that is defined a second time."""
+    """A name is defined twice."""
 
 
 class Mark(NamedTuple):
-    """How much of a module had been read: what comes later can be taken back."""
+    """A state of the builder, to which `forget` can return."""
 
     unread: int
     computations: int
@@ -49,10 +49,10 @@ class ModuleBuilder:
     ----------
     computations : list of Computation
     entry : Computation or None
-        The one that says so.
+        The one marked ENTRY.
     unread : list of Unparsed
     anonymous : NameUniquer
-        Of instructions that have no names.
+        Makes names for instructions without names.
     """
 
     def __init__(self, lines: Sequence[str], path: str | None) -> None:
@@ -64,7 +64,7 @@ class ModuleBuilder:
         self._named: set[str] = set()
 
     def add(self, opening: str, found: Sequence[TextInstruction], attributes: Mapping[str, str], first: int) -> None:
-        """Add a computation that opens on line `first`, with the attributes behind its brace."""
+        """Add a computation that opens on line `first`, with the attributes after its brace."""
         if not found:
             self.leave(first, "a computation without instructions")
             return
@@ -77,7 +77,7 @@ class ModuleBuilder:
             raise self._repeated(f"a second computation {name!r}", first + 1)
         for key, value in attributes.items():
             if key not in _OF_COMPUTATIONS or not is_value(value):
-                # Where the brace is that ends it is not known, but what follows the last instruction does not come out.
+                # The line of the closing brace is unknown; the last instruction's is the nearest.
                 self.leave(found[-1].line - 1, f"no attribute of a computation: {key}={value[:60]}")
         config = attributes.get("backend_config")
         computation = self.keep(name, found, signature=opening.strip())
@@ -108,7 +108,7 @@ class ModuleBuilder:
         return computation
 
     def check(self, instruction: TextInstruction) -> None:
-        """Tell of what is wrong with an instruction by itself."""
+        """Record what is wrong with an instruction by itself."""
         if instruction.shape_text is not None and instruction.written_shape is None:
             self.leave(instruction.line - 1, f"no shape: {instruction.shape_text[:60]}")
         if instruction.holds_another:
@@ -117,17 +117,17 @@ class ModuleBuilder:
             self.leave(instruction.line - 1, fault)
 
     def leave(self, position: int, reason: str, text: str | None = None) -> None:
-        """Keep a line, or a text that begins there, as what was not understood."""
+        """Record a line, or a text that begins there, as unparsed."""
         self.unread.append(Unparsed(position + 1, self._lines[position] if text is None else text, reason))
 
     def mark(self) -> Mark:
-        """What `forget` comes back to."""
+        """The current state, for `forget`."""
         return Mark(len(self.unread), len(self.computations), len(self.anonymous))
 
     def forget(self, mark: Mark) -> None:
-        """Forget what was read since `mark`."""
+        """Discard what was read since `mark`."""
         for computation in self.computations[mark.computations :]:
-            if computation.signature:  # not a body inside its caller, whose name anything may have
+            if computation.signature:  # bodies inside callers all have the same name
                 self._named.discard(computation.name)
             if computation is self.entry:
                 self.entry = None
@@ -135,14 +135,14 @@ class ModuleBuilder:
         self.anonymous.forget(mark.anonymous)
 
     def _leave_undefined(self, undefined: Sequence[tuple[TextInstruction, str]], first: int) -> None:
-        """Tell of operands that nothing defines, once of each line, of a computation that begins on line `first`."""
+        """Record undefined operands, one for each line, of a computation that begins on line `first`."""
         told = self._told_since(first)
         for instruction, operand in undefined:
             if instruction.line not in told:
                 self.leave(instruction.line - 1, f"no instruction {operand[:60]!r}")
 
     def _told_since(self, line: int) -> set[int | None]:
-        """The lines from `line` on that are in `unread`; of what was read last, so that only its end is looked at."""
+        """The lines from `line` that are in `unread`; only its end is examined, since these were read last."""
         told = set[int | None]()
         for count, part in enumerate(reversed(self.unread)):
             if (part.line or 0) >= line:
@@ -164,7 +164,7 @@ class ModuleBuilder:
                 numbers.add(number)
 
     def _check_last(self, last: TextInstruction, signature: str) -> None:
-        """Tell of a computation whose last instruction, none being marked ROOT, has not the shape of its signature."""
+        """Record a computation without ROOT whose last instruction does not have the signature's shape."""
         _, arrow, text = signature.rpartition("->")
         try:
             result = parse_prefix(text)[0] if arrow else None

@@ -1,7 +1,7 @@
-"""Names as XLA gives them when it reads text.
+"""Make names unique as XLA does when it reads text.
 
-Names are unique in a module, those of instructions apart from those of computations. A name that was taken before gets
-the next free number, counted for each stem: ``p``, ``p.1``, ``p.2``. ``p`` and ``p.0`` are the same number.
+Names of instructions, and separately of computations, are unique in a module. A name that is taken gets the next free
+number of its stem: ``p``, ``p.1``, ``p.2``. ``p`` and ``p.0`` have the same number.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from strided.dumps.hlo.instruction import Instruction
 from strided.dumps.hlo.tuple_elements import MARK
 from strided.layout.element_types import ELEMENT_TYPES
 
-#: Names that are searched at a time.
+#: Names to search at a time.
 _BATCH = 1 << 12
 
 T = TypeVar("T", Instruction, Computation)
 
 _FORBIDDEN = re.compile(r"[^A-Za-z0-9_.\-]")
 _NUMBERED = re.compile(r"(.+)\.([+-]?[0-9]{1,18})", re.DOTALL)
-#: Numbers with another spelling: ``p.0`` is ``p``, and ``p.07`` is ``p.7``.
+#: Unusual spellings of numbers: ``p.0`` is ``p``, and ``p.07`` is ``p.7``.
 _UNUSUAL_NUMBER = re.compile(r"\.[+-]?0[0-9]*$|\.[+-][0-9]+$", re.MULTILINE)
 _STARTS = frozenset(ascii_letters + "_")
 _ALLOWED = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-\n"
@@ -50,14 +50,14 @@ class NameUniquer:
         return len(self._given)
 
     def forget(self, count: int) -> None:
-        """Take back all names but the first `count`."""
+        """Free all names except the first `count`."""
         for stem, number in self._given[count:]:
             self._taken[stem].discard(number)
             self._next.pop(stem, None)
         del self._given[count:]
 
     def unique(self, name: str) -> str:
-        """`name`, or the nearest free name; it is then taken."""
+        """Take and return `name`, or the next free name of its stem."""
         name = sanitized(name)
         numbered = _NUMBERED.fullmatch(name)
         stem, number = (numbered[1], int(numbered[2])) if numbered else (name, 0)
@@ -73,7 +73,7 @@ class NameUniquer:
 
 
 def sanitized(name: str) -> str:
-    """`name` with XLA's letters only, and no word that XLA or LLVM keep for themselves.
+    """`name` with only the characters that XLA allows, changed if it is a reserved word of XLA or LLVM.
 
     >>> sanitized("__x$y"), sanitized("")
     ('a_x_y', 'name')
@@ -88,7 +88,7 @@ def sanitized(name: str) -> str:
 
 
 def rename(computations: Sequence[Computation]) -> dict[str, str]:
-    """Rename computations and instructions as XLA would; returns the computations' new names by the written ones."""
+    """Rename computations and instructions as XLA would; return the computations' new names by their old ones."""
     instructions = [one for computation in computations for one in computation.instructions]
     elements = [one for one in instructions if one.is_implied]
     if elements:
@@ -96,7 +96,7 @@ def rename(computations: Sequence[Computation]) -> dict[str, str]:
     for one, written, name in _changes(instructions):
         one.computation.note_renamed(written, name)
     for one in elements:
-        # Each is named after what it is an element of.
+        # An element of a tuple is named after the tuple.
         (whole,), written = one.operand_names, one.name
         name = f"{whole}{MARK}{written.rpartition(MARK)[2]}"
         if name != written:
@@ -104,13 +104,13 @@ def rename(computations: Sequence[Computation]) -> dict[str, str]:
             one.computation.note_renamed(written, name)
     new_names = {}
     for computation, written, name in _changes([computation for computation in computations if computation.name]):
-        if computation.signature:  # a body printed inside its caller has no name in the text
+        if computation.signature:  # not a body printed inside its caller, which has no name in the text
             new_names[written] = name
     return new_names
 
 
 def _changes(named: list[T]) -> Iterator[tuple[T, str, str]]:
-    """Computations or instructions that XLA would rename, each with its old and new name."""
+    """The computations or instructions that XLA would rename, each with its old and new name."""
     names = [one.name for one in named]
     if _differ(names) and not _are_unusual(names) and _RESERVED.isdisjoint(names):
         return
@@ -122,14 +122,14 @@ def _changes(named: list[T]) -> Iterator[tuple[T, str, str]]:
 
 
 def _differ(names: list[str]) -> bool:
-    """Whether all names differ. Sorted hashes take an eighth of the memory of a set."""
+    """Whether all names are distinct, by sorted hashes, which take an eighth of the memory of a set."""
     hashes = np.fromiter(map(hash, names), np.int64, len(names))
     hashes.sort()
     return not (hashes[1:] == hashes[:-1]).any() or len(set(names)) == len(names)
 
 
 def _are_unusual(names: list[str]) -> bool:
-    """Whether XLA might change some name although it is unique; never a name that XLA printed."""
+    """Whether XLA might change some name although it is unique; False for names that XLA printed."""
     batches = ("\n".join(["", *names[k : k + _BATCH]]) for k in range(0, len(names), _BATCH))
     return not {name[:1] for name in names} <= _STARTS or any(
         "\n__" in batch

@@ -1,8 +1,8 @@
-"""Operands that are not names but whole instructions.
+"""Unnest operands that are whole instructions instead of names.
 
-``add(f32[10] parameter(0), multiply(x, x))`` has two of them. XLA makes each an instruction of the computation, the
-innermost first, and names it after its opcode: ``parameter.anon``, ``multiply.anon``, the next ``multiply.anon.1``.
-Such instructions have no attributes: a comma after them begins the next operand.
+``add(f32[10] parameter(0), multiply(x, x))`` has two of them. XLA makes each an instruction of the computation,
+innermost first, named after its opcode: ``parameter.anon``, ``multiply.anon``, the next ``multiply.anon.1``. They have
+no attributes: a comma after them begins the next operand.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from strided.dumps.hlo.statements import is_one_statement
 from strided.dumps.hlo.text_instruction import TextInstruction, match_statement, shape_of, split_operand
 from strided.errors import DumpError
 
-#: Limit of nested instructions: deeper ones are refused.
+#: The deepest nesting of instructions that is accepted.
 _MAX_DEPTH = 64
 
 
 def unnested(instruction: TextInstruction, name_for: Callable[[str], str], depth: int = 0) -> list[TextInstruction]:
-    """The instructions nested in the operands of `instruction`, in the order in which they run.
+    """Extract the instructions nested in the operands of `instruction`, in order of execution.
 
-    `instruction` names them afterwards. `name_for` gives a name for an opcode. DumpError for what is neither a name
-    nor an instruction; `instruction` is then left as it was.
+    `instruction` then refers to them by name; `name_for` makes a name for an opcode. DumpError for an operand that is
+    neither a name nor an instruction; `instruction` is then unchanged.
     """
     found: list[TextInstruction] = []
     parts = split_list(instruction.operand_text)
@@ -49,13 +49,16 @@ def unnested(instruction: TextInstruction, name_for: Callable[[str], str], depth
 
 
 def with_parameters(text: str, line: int) -> list[TextInstruction] | None:
-    """A single instruction preceded by parameters for its operands, or None if `text` is none.
+    """A single instruction preceded by parameters for its operands, or None if `text` is no instruction.
 
-    XLA reads ``f32[2] add(f32[2], f32[2] %x)`` so. Without names they are ``_0``, ``_1``, ..., the instruction ``_``.
+    This is how XLA reads ``f32[2] add(f32[2], f32[2] %x)``. Unnamed parameters become ``_0``, ``_1``, ..., an unnamed
+    instruction ``_``.
     """
     alone = trimmed(text)
     matched = match_statement(alone) or match_statement(f"_ = {alone}")
-    indent = text[: len(text) - len(text.lstrip())].rpartition("\n")[2]  # which tells of other instructions behind it
+    indent = text[: len(text) - len(text.lstrip())].rpartition("\n")[
+        2
+    ]  # which shows whether another instruction follows
     if matched is None or not is_one_statement(indent + matched.string):
         return None
     instruction = TextInstruction(matched, matched.string, line)
@@ -76,7 +79,7 @@ def with_parameters(text: str, line: int) -> list[TextInstruction] | None:
 
 
 def _statement(text: str, line: int) -> TextInstruction | None:
-    """An instruction without attributes; None if `text` is none."""
+    """Parse an instruction without attributes; None if `text` is none."""
     matched = match_statement(text)
     if matched is None:
         return None

@@ -1,9 +1,9 @@
-"""HLO modules in protobuf form: HloModuleProto, alone or inside an HloProto, HloSnapshot or similar message.
+"""Read HLO modules in protobuf form: an HloModuleProto, by itself or inside an HloProto, HloSnapshot or the like.
 
-Of each instruction name, opcode and id are read at once, the rest on demand. Two things are told differently
-than in text, and come out as the text has them: a schedule orders the instructions, and an asynchronous operation whose
-body is one instruction is that instruction's start or done (``slice-start``), its body no computation of the module
-(`ProtoInstruction.async_body` has it), unless some update takes operands of its own, as those of SparseCores do.
+Name, opcode and id of each instruction are read at once, the rest on demand. Two things differ from text, and are
+converted to the text's form. Instructions are ordered by a separate schedule. And an asynchronous operation whose body
+is one instruction becomes that instruction's start or done (``slice-start``), without a computation for the body
+(see `ProtoInstruction.async_body`), unless some update has operands of its own, as on SparseCores.
 """
 
 from __future__ import annotations
@@ -24,25 +24,25 @@ from strided.errors import DumpError
 
 _V = TypeVar("_V", bound=View)
 
-#: Limit of messages around a module: HloSnapshot holds an HloProto, which holds the module, each as field 1.
+#: The most messages around a module: an HloSnapshot has an HloProto, which has the module, each as field 1.
 _MAX_WRAPPERS = 3
 
 _OPCODE = re.compile(rb"[a-z][a-z0-9\-]*")
 
-#: Limit of nested modules in recovery tables, whose text contains theirs.
+#: The deepest nesting of modules in recovery tables.
 _MAX_MODULES = 16
 
 
 def read_proto(data: memoryview, path: str | None = None) -> Module:
-    """The module in a message that is one or contains one. DumpError, with the byte, if there is none."""
+    """Read the module in a message that is or contains one. DumpError, with the byte, if there is none."""
     view, at = find_module(data)
     return _module_at(view, at, path)
 
 
 def find_module(data: _V) -> tuple[_V, int]:
-    """The HloModuleProto in `data` and its place in bytes: all of it, or its first field, to any depth.
+    """The HloModuleProto in `data`, which is all of it or nested in its first field, and its offset in bytes.
 
-    A length before the message, as in files of unoptimized snapshots, is stepped over. DumpError if there is none.
+    A length before the message, as in unoptimized snapshots, is skipped. DumpError if there is no module.
     """
     try:
         return _module_in(data, 0)
@@ -69,7 +69,7 @@ def _module_in(view: _V, at: int) -> tuple[_V, int]:
 
 
 def _is_computation(field: Field) -> bool:
-    """Whether a field holds a computation: HloProto keeps its buffer assignment under the same number."""
+    """Whether a field holds a computation, rather than an HloProto's buffer assignment, which has the same number."""
     try:
         for inner in fields(field.value, "HloComputationProto", field.at):
             if inner.number == 2 and inner.kind == BYTES:
@@ -81,7 +81,7 @@ def _is_computation(field: Field) -> bool:
 
 
 class ProtoModule(Module):
-    """A module as its HloModuleProto, by which it is pickled, and so are its parts."""
+    """A module read from an HloModuleProto; it and its parts are pickled as these bytes."""
 
     records: Records
     _proto: tuple[memoryview, int]
@@ -92,7 +92,7 @@ class ProtoModule(Module):
 
 
 def _module_at(view: bytes | memoryview, at: int, path: str | None) -> ProtoModule:
-    """The module in an HloModuleProto that began at byte `at`, which errors count from."""
+    """The module in an HloModuleProto; `at` is the byte at which it begins, for errors."""
     return _ModuleReader(memoryview(view), at, path).module()
 
 
@@ -143,7 +143,7 @@ class _ModuleReader:
         self.context.computations[id] = computation
 
     def _scheduled(self, id: int, found: list[ProtoInstruction]) -> list[ProtoInstruction]:
-        """The instructions of a computation in the order of its schedule, if that has them all."""
+        """The instructions of a computation, in the order of its schedule if that is complete."""
         order, by_id = self.schedule.get(id), {instruction.id: instruction for instruction in found}
         if order is None or sorted(order) != sorted(instruction.id for instruction in found):
             return found
@@ -172,7 +172,7 @@ class _ModuleReader:
         return module
 
     def _print_module(self, view: memoryview, tab: str) -> str:
-        """A module in the recovery table; a comment says why one cannot be printed."""
+        """The text of a module in the recovery table; a comment if it cannot be printed."""
         try:
             if self.depth == _MAX_MODULES:
                 raise DumpError(f"modules nested more than {_MAX_MODULES} deep")
@@ -182,13 +182,13 @@ class _ModuleReader:
         return f',\n{tab}"\n{text}\n{tab}"'
 
     def _in_order(self) -> list[Computation]:
-        """The computations as text has them: callees before their callers, in the order of the ids of the calls."""
+        """The computations in the text's order: callees before callers, in the order of the calls."""
         known = self.context.computations
         calls = {c: [[known[id] for id in ids if id in known] for ids in groups] for c, groups in self.calls.items()}
         called = {callee for groups in calls.values() for group in groups for callee in group}
         done: list[Computation] = []
         begun: set[Computation] = set()
-        # Only damaged protos have cycles, where every computation is called: the second round takes those.
+        # In cycles, which only damaged protos have, every computation is called: the second round visits those.
         for computation in [*(c for c in self.computations if c not in called), *self.computations]:
             waiting: list[tuple[Computation, Iterator[list[Computation]]]]
             waiting = [(computation, iter(calls[computation]))] if computation not in begun else []
@@ -200,7 +200,7 @@ class _ModuleReader:
                     done.append(caller)
                     waiting.pop()
                     continue
-                for callee in reversed(group):  # all of one instruction's are begun before any of theirs
+                for callee in reversed(group):  # all callees of an instruction come before their own callees
                     if callee not in begun:
                         begun.add(callee)
                         waiting.append((callee, iter(calls[callee])))
@@ -208,20 +208,20 @@ class _ModuleReader:
 
 
 def _unfold_async(context: Records) -> None:
-    """Give asynchronous operations the opcode of a body that is one instruction, as text does (see `asynchronous`).
+    """Give asynchronous operations with a one-instruction body the short form, as in text (see `asynchronous`).
 
-    Newer compilers hand operands to updates, which jaxlib 0.10.2 refuses; their own text then shows all bodies.
+    Newer compilers pass operands to updates, which jaxlib 0.10.2 refuses; their text then shows all bodies.
     """
     instructions = context.instructions.values()
     if any(i.opcode == "async-update" and len(i.operand_ids) > 1 for i in instructions):
         return
-    bodies: dict[int, Computation | None] = {}  # of each asynchronous operation, if it has a short form
+    bodies: dict[int, Computation | None] = {}  # by operation's id; None if it has no short form
     for instruction in instructions:
         link: ProtoInstruction | None = instruction
-        # Done and update name their start, or an update of it, as their first operand.
+        # The first operand of done and update is their start, or an update of it.
         chain: list[ProtoInstruction] = []
         while link is not None and link.opcode in ("async-update", "async-done") and link.id not in bodies:
-            bodies[link.id] = None  # of those that go round in a circle, in a damaged proto
+            bodies[link.id] = None  # for cycles in a damaged proto
             chain.append(link)
             link = context.instructions.get(link.operand_ids[0]) if link.operand_ids else None
         if link is None:

@@ -1,4 +1,4 @@
-"""The header of a module as fields of its HloModuleProto: the text of its attributes is made on demand."""
+"""The header of a module in its HloModuleProto; the text of its attributes is printed on demand."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from strided.dumps.protobuf.decode import Fields, decode
 from strided.dumps.protobuf.shapes import read_program_shape
 from strided.runtime.lazy import lazy
 
-#: Words for what is logged of an array; no other mode is printed.
+#: The log modes that are printed.
 _LOG_MODES = {1: "default", 2: "fusion_debugger"}
 _ALIAS_KINDS = {1: "may-alias", 2: "must-alias"}
 
-#: Prints a module in a recovery table, each line indented.
+#: Prints a module in a recovery table, with an indent for each line.
 PrintModule: TypeAlias = Callable[[memoryview, str], str]
 
 
 class ProtoHeader:
-    """A header as the fields of an HloModuleProto.
+    """A header in the fields of an HloModuleProto.
 
-    `print_module` prints a module inside the module, `depth` counts the modules around this one. DumpError for bytes
-    that are no such messages, except the source tables, which are read on demand.
+    `print_module` prints a nested module, `depth` is the number of modules around this one. DumpError for invalid
+    messages, except the source tables, which are read on demand.
     """
 
     is_scheduled: bool
@@ -58,7 +58,7 @@ class ProtoHeader:
         return dict(self._attributes())
 
     def _attributes(self) -> Iterator[tuple[str, str]]:
-        """As far as a proto holds them, in the order of the text."""
+        """The attributes that a proto has, in the text's order."""
         if self.is_scheduled:
             yield "is_scheduled", "true"
         if self.aliases:
@@ -80,7 +80,7 @@ class ProtoHeader:
             yield "debug_attributes", "{\n" + ",\n".join(lines) + "\n}"
 
     def _recovery_lines(self) -> Iterator[str]:
-        """How each removed array is recovered: from which array, by which module; sorted by the names of the arrays."""
+        """How each removed array is recovered: from which array and by which module; sorted by the arrays' names."""
         found = {_array_key(entry.get("old_original_array", {})): entry for entry in self._recoveries}
         tab = "  " * (2 * self._depth + 1)
         for _, entry in sorted(found.items(), key=lambda pair: pair[0]):
@@ -89,7 +89,7 @@ class ProtoHeader:
             yield f"{tab}{old} : {new}{module}\n"
 
     def _debug_lines(self) -> Iterator[str]:
-        """What debuggers are to do with each array; sorted by the names of the arrays."""
+        """The debug attributes of each array, sorted by the arrays' names."""
         found: dict[tuple[str, tuple[int, ...]], list[str]] = {}
         for field in self._found["debug_attributes"]:
             entry = decode("DebugAttributeTableEntryProto", field.view("HloModuleProto.debug_attributes"), field.at)
@@ -113,7 +113,7 @@ class ProtoHeader:
 
 
 def _array_key(array: Mapping[str, Any]) -> tuple[str, tuple[int, ...]]:
-    """What tells an OriginalArrayProto from others: the instruction, and the place in its tuple."""
+    """A sort key for an OriginalArrayProto: the instruction, and the index in its tuple."""
     return array.get("instruction_name", ""), tuple(array.get("shape_index", ()))
 
 

@@ -1,4 +1,4 @@
-"""One instruction and one computation as their protos: what is read at once, and what on demand."""
+"""Instructions and computations in protos, most of whose fields are read on demand."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ from strided.dumps.sharding.text import numbered
 from strided.errors import DumpError
 from strided.layout import AnyShape
 
-#: Fields that hold messages and are read with the instruction.
+#: Message fields that are read with the instruction.
 _SHAPE, _METADATA, _FRONTEND_ATTRIBUTES = 3, 7, 68
 
 
 class ProtoInstruction(Instruction):
-    """An instruction as its HloInstructionProto.
+    """An instruction in its HloInstructionProto.
 
     Attributes
     ----------
     id : int
-        By which others refer to it, here and in a buffer assignment.
+        The id by which operands and a buffer assignment refer to it.
     operand_ids : tuple of int
     called_computation_ids : tuple of int
-        The computations that it calls, in the order of the proto.
+        The computations that it calls, in the proto's order.
     async_body : Computation or None
-        Of an asynchronous operation printed as its body's only instruction: that body.
+        For an asynchronous operation in its short form: its body.
     """
 
     __slots__ = (
@@ -87,7 +87,7 @@ class ProtoInstruction(Instruction):
 
     @property
     def message(self) -> dict[str, Any]:
-        """All fields of the proto by their names. DumpError for bytes that are no such message."""
+        """All fields of the proto by name. DumpError for an invalid message."""
         return decode("HloInstructionProto", self._view, self._at)
 
     @property
@@ -110,7 +110,7 @@ class ProtoInstruction(Instruction):
 
     @property
     def value(self) -> Any:
-        """A constant's value: a LayoutArray, or a tuple of values; None for every other opcode."""
+        """A constant's value: a LayoutArray or a tuple of values; None for other opcodes."""
         view = self.message.get("literal") if self.opcode == "constant" else None
         return None if view is None else Literal.of_proto(view, self._at).value
 
@@ -122,7 +122,7 @@ class ProtoInstruction(Instruction):
         return dict(self._written_attributes())
 
     def _written_attributes(self) -> list[Attribute]:
-        """The attributes as text has them; an asynchronous start may repeat a name."""
+        """The attributes as in text; an asynchronous start may repeat a name."""
         message = self.message
         if (wrapped := self._wrapped) is not None:
             return async_start_attributes_of(message, self, wrapped._kind, wrapped.message, wrapped)
@@ -140,7 +140,7 @@ class ProtoInstruction(Instruction):
 
     @property
     def _wrapped(self) -> ProtoInstruction | None:
-        """The instruction as which an asynchronous start is printed, if any."""
+        """The body's only instruction, if this is an asynchronous start in its short form."""
         if self._kind != "async-start" or self.async_body is None:
             return None
         wrapped = self.async_body.root
@@ -205,7 +205,7 @@ class ProtoInstruction(Instruction):
 
 
 class ProtoComputation(Computation):
-    """A computation as its HloComputationProto, with its `id`; the signature is made on demand."""
+    """A computation in its HloComputationProto, with its `id`; the signature is made on demand."""
 
     id = 0
 
@@ -219,7 +219,7 @@ class ProtoComputation(Computation):
 
 
 class Records:
-    """Instructions, computations and payloads of one module by id."""
+    """The instructions, computations and payloads of a module by id."""
 
     def __init__(self, payloads: list[memoryview]) -> None:
         self.payloads = payloads
@@ -241,19 +241,19 @@ class Records:
 
 
 def _instruction_of(module: Any, id: int) -> ProtoInstruction:
-    """The instruction of that id in a module that was read from a proto."""
+    """The instruction of this id in a module read from a proto."""
     records: Records = module.records
     return records.instruction(id)
 
 
 def _computation_of(module: Any, id: int) -> Computation:
-    """The computation of that id in a module that was read from a proto."""
+    """The computation of this id in a module read from a proto."""
     records: Records = module.records
     return records.computation(id)
 
 
 def _message(kind: str, field: Field | None) -> dict[str, Any]:
-    """A field of the proto that is a message; empty where there is none."""
+    """A decoded message field of the proto; empty if it is absent."""
     return {} if field is None else decode(kind, field.view(f"HloInstructionProto's {kind}"), field.at)
 
 

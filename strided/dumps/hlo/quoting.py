@@ -1,4 +1,4 @@
-"""Quotes and escapes of strings in HLO text, as XLA writes and reads them."""
+"""Quote and escape strings in HLO text, and the reverse, as XLA does."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _ESCAPES = {0x0A: "\\n", 0x0D: "\\r", 0x09: "\\t", 0x22: '\\"', 0x27: "\\'", 0x5
 
 
 def quote(value: str | bytes | memoryview) -> str:
-    r"""Text between quotes, as XLA prints it.
+    r"""Text quoted as XLA prints it.
 
     >>> print(quote('a"b'))
     "a\"b"
@@ -19,7 +19,7 @@ def quote(value: str | bytes | memoryview) -> str:
 
 
 def unquote(text: str) -> str:
-    r"""The text between quotes, escapes undone; unquoted text unchanged.
+    r"""Unquoted and unescaped text; text without quotes is unchanged.
 
     >>> print(unquote(r'"a\"b"'), unquote(r'{"a":"\n"}'))
     a"b {"a":"\n"}
@@ -28,9 +28,9 @@ def unquote(text: str) -> str:
 
 
 def unescape(text: str) -> str:
-    r"""C-escaped text decoded, without the quotes around it.
+    r"""Decode C escapes, and remove surrounding quotes.
 
-    Octal escapes are bytes of UTF-8; invalid ones show as ``\xff``.
+    Octal escapes are bytes of UTF-8; invalid ones become ``\xff``.
 
     >>> unescape(r'"caf\303\251\n"')
     'café\n'
@@ -52,12 +52,12 @@ def _byte_of(found: re.Match[bytes]) -> bytes:
 
 
 def as_bytes(value: str | bytes | memoryview) -> bytes:
-    """Text in UTF-8, bytes as they are."""
+    """Encode text as UTF-8; bytes are unchanged."""
     return value.encode("utf-8", "surrogatepass") if isinstance(value, str) else bytes(value)
 
 
 def escape(value: str | bytes | memoryview) -> str:
-    r"""Text as XLA prints it between quotes: C escapes, three octal digits for what is not printable ASCII.
+    r"""Text as XLA prints it between quotes: with C escapes, and three octal digits for unprintable or non-ASCII bytes.
 
     >>> escape('a"é')
     'a\\"\\303\\251'

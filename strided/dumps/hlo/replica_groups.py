@@ -1,4 +1,4 @@
-"""Groups of replicas in collective operations, in the three forms in which XLA prints them.
+"""Print the replica groups of collective operations in XLA's three forms.
 
 ::
 
@@ -17,13 +17,13 @@ from strided.dumps.sharding.tile_assignment import iota_text
 
 
 def replica_groups(message: Message) -> str:
-    """The groups of an instruction's message, whichever field holds them.
+    """The text of the groups of an instruction's message, whichever field has them.
 
     >>> replica_groups({"replica_groups": [{"replica_ids": [0, 1]}, {"replica_ids": [2, 3]}]})
     '{{0,1},{2,3}}'
     """
     devices = message.get("collective_device_list", {})
-    # Compilers from jaxlib 0.5 to 0.8 keep the second form inside the first one's message.
+    # From jaxlib 0.5 to 0.8, the second form is nested in the message of the first.
     if iota := message.get("iota_collective_device_list") or devices.get("iota_replica_group_list"):
         sizes = (iota.get("num_replica_groups", 0), iota.get("num_devices_per_group", 0))
         return f"[{_join(sizes)}]<={iota_text(iota.get('iota_reshape_dims', ()), iota.get('iota_transpose_perm', ()))}"

@@ -1,7 +1,7 @@
-"""Shapes that a text leaves out, inferred by XLA's rules.
+"""Infer shapes that a text leaves out, by XLA's rules.
 
-Most operations have the shape of their first operand, with its layout; those that compute new sizes are row-major.
-If a rule needs more than the text says, or operands do not fit each other, the shape stays unknown.
+Most results have the shape and layout of the first operand; those with new sizes are row-major. If a rule needs more
+than the text says, or operands do not match, the shape stays unknown.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from strided.errors import StridedError
 from strided.layout import AnyShape, Shape, TupleShape
 from strided.layout.element_types import element_type
 
-#: A tuple of the same tuple twice doubles with every line: the shapes of larger ones stay unknown.
+#: Shapes of larger tuples stay unknown: a tuple that holds another one twice doubles with every line.
 _MAX_LEAVES = 10_000
 
-#: A rule takes the instruction, the shapes of its operands, and last the result of the computation that it calls. It
-#: may raise if the shapes do not fit each other.
+#: A rule takes the instruction, and the shapes of its operands followed by the result shape of the computation that it
+#: calls. It may raise if shapes do not match.
 Rule = Callable[[Instruction, Sequence[AnyShape]], "AnyShape | None"]
 
 _PARTS = {"c64": "f32", "c128": "f64"}
@@ -35,10 +35,10 @@ _LABELS = re.compile(r"([0-9bf?]+)_([0-9io?]+)->([0-9bf?]+)")
 def left_out(
     missing: Iterable[Instruction], written: Callable[[Instruction], AnyShape | None]
 ) -> dict[Instruction, AnyShape]:
-    """The shapes of instructions whose text has none, where they follow from others.
+    """The shapes of instructions without one in the text, if they can be inferred.
 
-    `missing` are those instructions in the order of the module: operands and called computations before what uses them.
-    `written` gives the shape that an instruction's text has.
+    `missing` are these instructions in the module's order: operands and called computations come before their users.
+    `written` returns the shape in an instruction's text.
     """
     found: dict[Instruction, AnyShape] = {}
     leaves: dict[int, int] = {}
@@ -65,7 +65,7 @@ def left_out(
 
 
 def _count_leaves(shape: AnyShape, known: dict[int, int]) -> int:
-    """Number of leaves of a shape, counting each tuple once. The shape must outlive `known`."""
+    """The number of leaves of a shape, cached in `known` by id(), so that the shape must outlive it."""
     waiting = [shape]
     while waiting:
         one = waiting[-1]
@@ -105,14 +105,14 @@ def _element(instruction: Instruction, shapes: Sequence[AnyShape]) -> AnyShape |
 
 
 def _same(instruction: Instruction, shapes: Sequence[AnyShape]) -> Shape | None:
-    """The first operand's shape with the common type, if all have its dimensions."""
+    """The first operand's shape with the common element type, if all operands have its dimensions."""
     first, *others = parts = [_array(shape) for shape in shapes]
     name = _common_type(parts)
     return _retyped(first, name) if name and all(_sizes(one) == _sizes(first) for one in others) else None
 
 
 def _of_type(names: Mapping[str, str]) -> Rule:
-    """The first operand's shape with another element type, by its own."""
+    """A rule: the first operand's shape with an element type that depends on its own."""
 
     def rule(instruction: Instruction, shapes: Sequence[AnyShape]) -> AnyShape | None:
         if instruction.opcode == "complex" and len({_array(shape).element_type for shape in shapes}) != 1:
@@ -125,7 +125,7 @@ def _of_type(names: Mapping[str, str]) -> Rule:
 
 
 def _selected(instruction: Instruction, shapes: Sequence[AnyShape]) -> AnyShape | None:
-    """The shape of the selector, with the element type and size of the values; one bit for all chooses them whole."""
+    """The selector's shape with the values' element type and size; a scalar selector gives the values' shape."""
     selector, values = _array(shapes[0]), _same(instruction, shapes[1:])
     if values is not None and values.rank and not selector.rank:
         return values
@@ -136,7 +136,7 @@ def _selected(instruction: Instruction, shapes: Sequence[AnyShape]) -> AnyShape 
 
 
 def _mapped(instruction: Instruction, shapes: Sequence[AnyShape]) -> AnyShape | None:
-    """The sizes of the operands, with the element type that the called computation gives."""
+    """The operands' sizes with the element type of the called computation's result."""
     first, *others = map(_array, shapes[:-1])
     if any(_sizes(one) != _sizes(first) for one in others):
         return None
@@ -144,7 +144,7 @@ def _mapped(instruction: Instruction, shapes: Sequence[AnyShape]) -> AnyShape | 
 
 
 def _resized(instruction: Instruction, shapes: Sequence[AnyShape]) -> AnyShape | None:
-    """The first operand's shape, of which one size is now only a bound."""
+    """The first operand's shape with one size turned into a dynamic bound."""
     shape, (along,) = _array(shapes[0]), _numbers(instruction, "dimensions")
     if not 0 <= along < shape.rank:
         return None
@@ -199,7 +199,7 @@ def _multiplied(instruction: Instruction, shapes: Sequence[AnyShape]) -> AnyShap
 
 
 def _multiplied_by_groups(instruction: Instruction, shapes: Sequence[AnyShape]) -> AnyShape | None:
-    """A product whose left side has groups of rows, each with a right side: all contract, or each has a result."""
+    """A ragged dot, whose left side has groups of rows, each with its own right side."""
     (ragged,), groups = _numbers(instruction, "lhs_ragged_dims"), _static(shapes[2]).dimensions[-1]
     kept = ragged not in {*_numbers(instruction, "lhs_batch_dims"), *_numbers(instruction, "lhs_contracting_dims")}
     group_dims, right = _numbers(instruction, "rhs_group_dims"), _array(shapes[1])
@@ -212,7 +212,7 @@ def _multiplied_by_groups(instruction: Instruction, shapes: Sequence[AnyShape]) 
 
 
 def _transformed(instruction: Instruction, shapes: Sequence[AnyShape]) -> AnyShape | None:
-    """A Fourier transform: real values have half as many frequencies and one."""
+    """A Fourier transform: n real values have n/2 + 1 frequencies."""
     shape, lengths = _static(shapes[0]), _numbers(instruction, "fft_length")
     kind, sizes = instruction.attributes["fft_type"], shape.dimensions
     if not 1 <= len(lengths) <= min(3, shape.rank):
@@ -228,7 +228,7 @@ def _transformed(instruction: Instruction, shapes: Sequence[AnyShape]) -> AnySha
 
 
 def _largest(instruction: Instruction, shapes: Sequence[AnyShape]) -> AnyShape | None:
-    """The values and their places."""
+    """The values and their indices."""
     shape, count = _static(shapes[0]), integer(instruction.attributes.get("k", ""))
     if count is None or not 0 <= count <= shape.dimensions[-1]:
         return None
@@ -247,7 +247,7 @@ def _reduced(instruction: Instruction, shapes: Sequence[AnyShape]) -> AnyShape |
 
 
 def _scattered(instruction: Instruction, shapes: Sequence[AnyShape]) -> AnyShape | None:
-    """The arrays that are updated; the indices follow, and an update for each array."""
+    """The updated arrays; their operands are followed by the indices, and an update for each array."""
     return _first_or_tuple(instruction, shapes[: len(shapes) // 2])
 
 
@@ -273,12 +273,12 @@ def _convolved(instruction: Instruction, shapes: Sequence[AnyShape]) -> AnyShape
 
 
 def _element_types(result: AnyShape) -> list[str]:
-    """Element types of what a computation gives: an array, or a tuple of arrays."""
+    """The element types of a computation's result: an array, or a tuple of arrays."""
     return [_array(leaf).element_type for leaf in (result.elements if isinstance(result, TupleShape) else [result])]
 
 
 def _window_sizes(instruction: Instruction, bases: Sequence[int]) -> tuple[int, ...]:
-    """Number of positions of a window along each dimension."""
+    """The number of window positions along each dimension."""
     fields = read_fields(instruction.attributes.get("window", "{}"))
 
     def numbers(name: str, default: str) -> list[str]:
@@ -308,7 +308,7 @@ def _static(shape: AnyShape) -> Shape:
 
 
 def _common_type(shapes: Iterable[Shape]) -> str | None:
-    """The element type of all; of floating-point types, that of most range, then precision; None for other mixtures."""
+    """The common element type; of several float types, the one with most range, then precision; else None."""
     names = {shape.element_type for shape in shapes}
     if len(names) == 1:
         return names.pop()
@@ -343,7 +343,7 @@ def _numbers(instruction: Instruction, name: str) -> tuple[int, ...]:
     return numbers
 
 
-#: Opcodes whose rule needs the result of the called computation.
+#: Opcodes whose rule needs the called computation's result.
 _CALLING = {"call", "conditional", "map", "reduce"}
 
 _SAME = (

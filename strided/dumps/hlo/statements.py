@@ -1,4 +1,4 @@
-"""Where statements and computations begin and end, and which lines belong together when they span several.
+"""Find where statements and computations begin and end, and which lines belong together.
 
 ::
 
@@ -23,17 +23,17 @@ from strided.dumps.hlo.text_instruction import (
     shape_of,
 )
 
-#: What stands before the signature, if anything does. ``ENTRY.1`` is a name.
+#: The optional text before a signature. ``ENTRY.1`` is a name.
 OPENING = re.compile(rf"\s*+(ENTRY(?![\w.\-])\s*+)?%?({NAME})?\s*+")
 _SPACE = r"(?:\s|/\*.*?\*/|//[^\n]*+|(?!))"
 _START = rf"(?:ROOT(?:{_SPACE}++|(?=%)))?%?{NAME}{_SPACE}*+=(?!=)"
 STATEMENT_START = re.compile(rf"\s*+{_START}", re.DOTALL)
-#: Not that of a size with a bound, ``<=8``, or of XLA's counts, ``/*index=5*/``.
+#: An equals sign, except in a bounded size, ``<=8``, and in XLA's comments, ``/*index=5*/``.
 _EQUALS = re.compile(r"(?<!<)(?<!/\*index)=")
-#: Brackets without a statement, string or comment inside, such as those of shapes, are passed at once.
+#: Brackets without a statement, string or comment inside, such as those of shapes, are skipped as a whole.
 _PLAIN = r"""[^(){}\[\]"'/=]*+"""
 _BRACKETS = rf"\[{_PLAIN}\]|\({_PLAIN}\)|\{{{_PLAIN}(?:\({_PLAIN}\){_PLAIN}|(?!))*+\}}"
-#: A number ends with its digits: ``index=0ROOT y = ...`` goes on with another statement.
+#: A number ends with its digits: in ``index=0ROOT y = ...``, another statement follows.
 _NUMBER = "(?<==)-?[0-9]++(?=[A-Za-z_%])"
 _PIECE = re.compile(
     rf'(?P<passive>"[^"\\]*+(?:\\.[^"\\]*+)*+"?|{_BRACKETS})|'
@@ -41,22 +41,22 @@ _PIECE = re.compile(
     re.DOTALL,
 )
 
-#: What begins neither a statement nor a computation, and so continues the previous line.
+#: Beginnings of lines that continue the previous one.
 CONTINUATION = re.compile(r"[,<({\[]|->|=|T\(")
-#: Text that needs a name or a computation after it.
+#: The end of a line that must be followed by a name or a computation.
 _HEAD_ALONE = re.compile(rf"(?<![\w.%\-])(?:HloModule|ENTRY(?:\s++%?{NAME})?)\Z")
 
-#: A search for a token over no lines.
+#: The result of a search for a token in no lines.
 _NO_SEARCH = (0, -1, "")
 
-#: Parts of a line that are read one by one: a header, the source tables, computations.
+#: The most parts of one line that are read separately: a header, source tables, computations.
 _MAX_PARTS = 16
-#: Lines that are looked through at a time.
+#: Lines to search at a time.
 _BATCH = 1 << 12
 
 
 def opening_of(line: str) -> str | None:
-    """The text before the brace that opens a computation at the end of `line`; None if none opens."""
+    """The text before the brace that opens a computation at the end of `line`; None if there is none."""
     line = line.rstrip()
     if not line.endswith("{"):
         return None
@@ -67,19 +67,19 @@ def opening_of(line: str) -> str | None:
 
 
 def _is_signature(text: str) -> bool:
-    """Whether a text is a signature, without whole computations behind it: statements alone have an equals sign."""
+    """Whether a text is only a signature: statements of computations after it would have an equals sign."""
     return text[0] == "(" and "->" in text and not (_EQUALS.search(text) and _EQUALS.search(without_comments(text)))
 
 
 class End(NamedTuple):
-    """The attributes after the brace that ends a computation, and where another one opens on its line, if one does."""
+    """The attributes after a computation's closing brace, and where another one begins on the same line, or None."""
 
     attributes: dict[str, str]
     opening: int | None
 
 
 def end_of(line: str) -> End | None:
-    """What follows the brace that ends a computation; None if the line is something else.
+    """What follows a computation's closing brace on its line; None if the line has no such brace.
 
     >>> end_of('}, execution_thread="t"')
     End(attributes={'execution_thread': '"t"'}, opening=None)
@@ -93,17 +93,17 @@ def end_of(line: str) -> End | None:
     end = skip_space(line, end)
     if (opening_of(line[end:]) or "").strip():
         return End(attributes, end)
-    attributes, end = read_attributes(line, start + 1)  # nothing opens: a last value takes all of the line
+    attributes, end = read_attributes(line, start + 1)  # nothing opens: the last value takes the rest of the line
     return None if trimmed(line[end:]) else End(attributes, None)
 
 
 def indent_of(line: str) -> int:
-    """The number of blanks that a line begins with."""
+    """The number of leading blanks of a line."""
     return len(line) - len(line.lstrip())
 
 
 def next_body(text: str, start: int) -> tuple[int, int] | None:
-    """Where the next braces around statements open, and the place after them; layouts in a signature do not count."""
+    """The start and end of the next braces around statements; those of layouts in a signature do not count."""
     position = start
     while piece := _PIECE.search(text, position):
         position = piece.end()
@@ -118,7 +118,7 @@ def next_body(text: str, start: int) -> tuple[int, int] | None:
 
 
 def split_statements(text: str) -> Iterator[tuple[int, int]]:
-    """Where each statement begins and ends: at ``name =`` outside brackets and not after a comma."""
+    """The start and end of each statement, which begins at a ``name =`` outside brackets and not after a comma."""
     begin, end, position = -1, 0, 0
     while piece := _PIECE.search(text, position):
         kind, position = piece.lastgroup, piece.end()
@@ -138,7 +138,7 @@ def split_statements(text: str) -> Iterator[tuple[int, int]]:
 
 
 def is_one_statement(text: str) -> bool:
-    """Whether a text is one statement to its end, with nothing behind it.
+    """Whether a text is exactly one statement.
 
     >>> is_one_statement("a = f32[] add(b,\\n  c)"), is_one_statement("a = f32[] add(b, c), x=1\\nb = f32[] iota()")
     (True, False)
@@ -153,18 +153,18 @@ class LineGroups:
 
     def __init__(self, lines: list[str]) -> None:
         self.lines = lines
-        self._token_line = _NO_SEARCH  # the lines of a search for one, and what it found
-        self._begun: dict[int, tuple[str, int]] = {}  # lines of which a part is done: all of it, and how often
-        # Characters that may still be gathered. Lines that turn out to belong together are gathered twice at most; text
-        # whose brackets never close would be gathered again from every line.
+        self._token_line = _NO_SEARCH  # the lines of the last search for a token, and its result
+        self._begun: dict[int, tuple[str, int]] = {}  # partly read lines: the whole line, and the number of parts
+        # Characters that may still be gathered. Lines that belong together are gathered at most twice, but text whose
+        # brackets never close would be gathered again from every line.
         self.patience = 4 * (sum(map(len, lines)) + len(lines)) + 100_000
 
     def may_go_on(self, position: int) -> bool:
-        """Whether another part of a line may be read by itself: each takes as long as all of the line."""
+        """Whether another part of a line may be read separately: each part takes as long as the whole line."""
         return self._begun.get(position, ("", 0))[1] < _MAX_PARTS
 
     def go_on(self, position: int, place: int) -> int:
-        """Make blanks of all before `place` in a line, which is read on from there; returns its number."""
+        """Replace a line's text before `place` by blanks, to continue there; return the line's number."""
         line = self.lines[position]
         whole, count = self._begun.get(position, (line, 0))
         self._begun[position] = whole, count + 1
@@ -173,7 +173,7 @@ class LineGroups:
         return position
 
     def restore(self) -> None:
-        """Undo all that `go_on` did."""
+        """Undo all changes of `go_on`."""
         for position, (line, _) in self._begun.items():
             self.lines[position] = line
         self._begun, self._token_line = {}, _NO_SEARCH
@@ -184,7 +184,7 @@ class LineGroups:
         return any(word in "\n".join(batch) for batch in batches)
 
     def ends_later(self, position: int) -> bool:
-        """Whether comments or attributes behind the brace that begins a line go on below it."""
+        """Whether comments or attributes after the closing brace at the start of a line continue below."""
         if rest := self.lines[position].strip()[1:]:
             state = LineState()
             state.feed(rest)
@@ -193,11 +193,11 @@ class LineGroups:
         return self.token_line(position + 1).startswith(",")
 
     def token_line(self, position: int) -> str:
-        """The first line from `position` on that holds more than blanks and comments, without these; "" for none."""
+        """The first line from `position` that has more than blanks and comments, without these; "" if there is none."""
         if position < len(self.lines) and "/" not in (line := self.lines[position]) and (bare := line.strip()):
-            return bare  # as nearly always
+            return bare  # the usual case
         first, last, bare = self._token_line
-        if first <= position <= last:  # many lines of comments ask for the same one
+        if first <= position <= last:  # many lines of comments have the same next token
             return bare
         state, bare, number = LineState(), "", position
         while number < len(self.lines) and self.patience > 0:
@@ -212,9 +212,9 @@ class LineGroups:
         return bare
 
     def gather(self, position: int, *, inner: bool = False, single: bool = False) -> tuple[str, int, bool]:
-        """The lines from `position` on that belong together: text, the next line, whether all brackets close.
+        """Gather the lines from `position` that belong together: their text, the next line, whether brackets close.
 
-        They are a part of a computation (`inner`), or at most one (`single`), or anything.
+        They may be part of a computation (`inner`), at most one computation (`single`), or anything.
         """
         lines, state, end = self.lines, LineState(), position
         indent = indent_of(lines[position])
@@ -232,7 +232,7 @@ class LineGroups:
         return lines[position], position + 1, False
 
     def _goes_on(self, position: int, end: int, inner: bool) -> bool:
-        """Whether line `end` continues a statement whose brackets are closed so far."""
+        """Whether line `end` continues a statement although its brackets are closed."""
         following = self.token_line(end)
         if not following or CONTINUATION.match(following):
             return bool(following)
@@ -250,9 +250,9 @@ class LineGroups:
         return bool(STATEMENT_START.match(last)) and match_statement(last) is None
 
     def _cuts_off(self, position: int, state: LineState) -> bool:
-        """Whether the computation is cut before line `position`: one that opens another, or is in one of XLA's counts.
+        """Whether the computation is cut off before line `position`, because that opens another one.
 
-        It opens another if it does so at its beginning, with a name: bodies inside their callers have none.
+        Only a named one at the beginning of the line counts: bodies inside callers have no name.
         """
         if state.comment is not None:
             return state.comment.startswith("index=")
@@ -260,10 +260,10 @@ class LineGroups:
         return not line[:1].isspace() and bool((opening_of(line) or "").strip())
 
     def _is_damage(self, position: int, indent: int, state: LineState) -> bool:
-        """Whether line `position`, in the midst of a statement that began at `indent`, shows that the statement is cut.
+        """Whether line `position`, inside a statement that began at `indent`, shows that the statement is cut off.
 
-        A whole instruction that is indented no deeper shows it, and a brace that ends the computation. A brace may also
-        end a list of bodies: then the computation continues after it.
+        Signs are a complete instruction that is indented no deeper, and the computation's closing brace, unless that
+        ends a list of bodies, after which the computation continues.
         """
         if position >= len(self.lines):
             return False
@@ -271,7 +271,7 @@ class LineGroups:
         if state.comment is not None and not state.comment.startswith("index="):
             return False
         if (matched := match_line(line)) is not None:
-            shape = matched[3]  # a string may hold other languages of this look, but hardly their shapes
+            shape = matched[3]  # a string may hold similar text of another language, but hardly XLA's shapes
             return indent_of(line) <= indent and shape is not None and shape_of(shape) is not None and is_whole(line)
         if end_of(line) is None or indent_of(line) >= indent:
             return False

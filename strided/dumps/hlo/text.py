@@ -4,12 +4,12 @@ XLA prints an instruction on a line of its own::
 
     [ROOT ][%]name = shape opcode(operands){, attribute=value}
 
-so the reader goes by lines: a count of brackets and quotes says that a line is whole, a regular expression finds name,
-shape, opcode and operands, and everything after the opening parenthesis stays text until it is asked for. Other lines
-are gathered until their brackets close and taken apart token by token: programs written by hand, and bodies printed
-inside their callers.
+so text is read by lines: a count of brackets and quotes shows that a line is complete, a regular expression finds name,
+shape, opcode and operands, and everything after the opening parenthesis stays text until it is needed. Other lines, as
+in programs written by hand and bodies printed inside callers, are gathered until their brackets close and read token by
+token.
 
-What is still no statement is kept verbatim (`Module.unread`) and counted in one DumpWarning. Text without any
+What is still no statement is kept verbatim (`Module.unread`) and reported by one DumpWarning. Text without a
 computation, or that ends inside one, is refused.
 """
 
@@ -34,25 +34,25 @@ from strided.dumps.source import BYTE_ORDER_MARK, split_lines
 from strided.errors import DumpError
 
 _HEADING = re.compile(rf"\s*+({'|'.join(TABLES)})\b{BLANKS}(?=[0-9]|\Z)", re.DOTALL)
-#: Lines among which the end of a row of a source table is looked for: with each token on its own, there are 15.
+#: The most lines of a row of a source table; with each token on its own line, there are 15.
 _ROW_LINES = 32
 _HEADER = re.compile(rf"\s*+HloModule\b{BLANKS}((?:(?!/[/*])[^\s,]|(?!))*+)", re.DOTALL)
-#: What begins a computation.
+#: The beginning of a computation.
 _COMPUTATION = re.compile(rf"ENTRY\b|%?{NAME}\s*+[({{]")
-#: What is said of a text that is something else.
+#: The message for other text.
 NO_COMPUTATION = "no HLO computation in this text"
-#: The line between modules in files of XLA's tests.
+#: The separator of modules in files of XLA's tests.
 _DIVIDER = "// -----"
 
 
 class SeveralModulesError(DumpError):
-    """A text of several modules, of which none was chosen."""
+    """A text has several modules, and no index was given."""
 
 
 def read_text(text: str, index: int | None = None) -> Module:
-    """The module in HLO text; the one at `index`, from 0, of several.
+    """Read the module in HLO text; of several, the one at `index`, counted from 0.
 
-    DumpError, with line and column, for text that holds no computation, ends inside one, or defines a name twice; also
+    DumpError, with line and column, for text that has no computation, ends inside one, or defines a name twice; also
     for several modules without an `index`, or an `index` out of range.
 
     >>> module = read_text("HloModule m\\n\\nENTRY e {\\n  ROOT p = f32[2]{0} parameter(0)\\n}\\n")
@@ -63,13 +63,13 @@ def read_text(text: str, index: int | None = None) -> Module:
 
 
 def read_lines(lines: list[str], path: str | None, index: int | None) -> Module:
-    """The module in the lines of a text, like `read_text`; the caller need not keep the text."""
+    """As `read_text`, for the lines of a text."""
     refuse_mlir_module(lines, path)
     groups = LineGroups(lines)
     may_fold = groups.mention("async")
     try:
         readers = _read_all(groups, path, divided=False, may_fold=may_fold)
-    except RepeatedNameError:  # XLA's tests divide files that their tools take apart
+    except RepeatedNameError:  # perhaps a file of XLA's tests, with several modules
         if not any(_DIVIDER in line for line in lines):
             raise
         groups.restore()
@@ -85,7 +85,7 @@ def read_lines(lines: list[str], path: str | None, index: int | None) -> Module:
 
 
 def _read_all(groups: LineGroups, path: str | None, *, divided: bool, may_fold: bool) -> list[_ModuleReader]:
-    """All modules of a text, one reader each; a text without lines of its own has one, too."""
+    """Read all modules of a text, with a reader each; an empty text also has one."""
     readers, position = list[_ModuleReader](), 0
     while not readers or position < len(groups.lines):
         readers.append(_ModuleReader(groups, path, position, divided=divided, may_fold=may_fold))
@@ -94,26 +94,26 @@ def _read_all(groups: LineGroups, path: str | None, *, divided: bool, may_fold: 
 
 
 def _fits(header: TextHeader, entry: Computation) -> bool:
-    """Whether a computation takes and gives what a header says of the entry, or that says nothing; layouts aside."""
+    """Whether a computation has the header's entry shapes, ignoring layouts, or the header has none."""
     try:
         layout = header.entry_layout
     except DumpError:
         return True
     if layout is None:
         return True
-    # What the text leaves out is not known yet: it follows from all of the module.
+    # Shapes that the text leaves out are not inferred yet, which needs the whole module.
     given = [one.shape if one.has_shape else None for one in (*entry.parameters, entry.root)]
     told = *layout.parameters, layout.result
     return len(given) == len(told) and all(map(are_alike, given, told))
 
 
 def _begins_part(text: str, place: int) -> bool:
-    """Whether a source table or a computation begins at a place in a text."""
+    """Whether a source table or a computation begins at a position in a text."""
     return (_HEADING.match(text, place) or _COMPUTATION.match(text, place)) is not None
 
 
 class _ModuleReader:
-    """One module of a text: what is above and between its computations. Lines count from 0."""
+    """Reads one module of a text, in particular what is between its computations. Lines count from 0."""
 
     def __init__(self, groups: LineGroups, path: str | None, start: int, *, divided: bool, may_fold: bool) -> None:
         self.groups, self.lines, self.path, self.start = groups, groups.lines, path, start
@@ -126,7 +126,7 @@ class _ModuleReader:
         self.reader = ComputationReader(groups, self.builder, path)
 
     def read(self) -> int:
-        """Read one module; returns the line on which the next one begins, or the number of lines."""
+        """Read the module; return the line on which the next one begins, or the number of lines."""
         table: str | None = None
         position = self.start
         while position < len(self.lines):
@@ -144,19 +144,19 @@ class _ModuleReader:
                 position += 1
             elif position > self.start and self._begins_module(word):
                 return position
-            elif word[0] == "#":  # a comment of the tools that run XLA's tests
+            elif word[0] == "#":  # a comment for the tools of XLA's tests
                 position += 1
             else:
-                if bare:  # blank lines and comments may stand between the lines of a table
+                if bare:  # blank lines and comments may interrupt a table
                     table = None
                 position = self._read_top(position)
         return position
 
     def _read_rows(self, table: str, position: int, start: int = 0) -> int:
-        """Read the rows of a source table behind `start` of a line; returns the line on which they are over.
+        """Read the rows of a source table from `start` in a line; return the line on which they end.
 
-        A row may go on over several lines, and others may follow it, or what is behind the table. One that does not
-        close is kept as its line.
+        A row may span several lines, and others, or what follows the table, may be on the same line. An unclosed row is
+        kept as its line.
         """
         line = self.lines[position]
         for count in (1, _ROW_LINES):
@@ -174,7 +174,7 @@ class _ModuleReader:
         return position + 1
 
     def _keep_rows(self, table: str, rows: list[str], position: int) -> None:
-        """Add rows to a source table, and tell of those that are none: what is in them does not come out again."""
+        """Add rows to a source table; record invalid ones as unparsed."""
         kept = self.tables.setdefault(table, [])
         for number, row in enumerate(rows, len(kept) + 1):
             if not is_row(table, number, row):
@@ -182,13 +182,13 @@ class _ModuleReader:
         kept += rows
 
     def _begins_module(self, word: str) -> bool:
-        """Whether a line that is not the first begins another module: a second header, or a line between modules."""
+        """Whether a line begins another module: a second header, or a separator."""
         if word.startswith(_DIVIDER):
             return self.divided and bool(self.builder.computations)
         return (self.name is not None or bool(self.builder.computations)) and _HEADER.match(word) is not None
 
     def _read_top(self, position: int) -> int:
-        """Read a computation, or lines that hold the header or several computations; returns the next line."""
+        """Read a computation, or lines with the header or several computations; return the next line."""
         line = self.lines[position]
         if (opening := opening_of(line)) is not None:
             return self.reader.read_computation(opening, position)
@@ -201,7 +201,7 @@ class _ModuleReader:
         return position + 1
 
     def _read_header(self, header: re.Match[str], text: str, position: int, end: int, whole: bool) -> int:
-        """Read the header in the lines from `position` to `end`; returns the next line, its own if it has a table."""
+        """Read the header in the lines from `position` to `end`; return the next line to read."""
         self.name = header[1].removeprefix("%").removesuffix(":")
         repeated: list[str] = []
         attributes, rest = read_attributes(text, header.end(), single_end, repeated)
@@ -220,7 +220,7 @@ class _ModuleReader:
         return end
 
     def module(self) -> Module:
-        """What was read as a Module. DumpError if that is none, or the text ends before its entry."""
+        """The module that was read. DumpError if there is none, or the text ends before its entry."""
         if not self.builder.computations or self.builder.unread:
             self._read_single()
         if not self.builder.computations:
@@ -253,7 +253,7 @@ class _ModuleReader:
         return DumpError(words, path=self.path, line=number + 1, column=indent_of(line) + 1)
 
     def _read_single(self) -> None:
-        """Read the text as a single instruction, with parameters for its operands, if it is one."""
+        """If the text is a single instruction, read it, with parameters for its operands."""
         if self.name is not None or self.builder.entry is not None:
             return
         found = with_parameters("\n".join(self.lines[self.start :]), self.start + 1)

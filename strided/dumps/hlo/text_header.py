@@ -1,4 +1,4 @@
-"""The header of a module in HLO text: values are read from its attributes on demand.
+"""The header of a module in HLO text; values are parsed from its attributes on demand.
 
 ::
 
@@ -34,31 +34,31 @@ _INDEX = r"\{([0-9,\s]*)\}"
 _ALIAS = re.compile(rf"{_INDEX}\s*:\s*\(\s*([0-9]{{1,18}})\s*(?:,\s*{_INDEX})?\s*(?:,\s*([\w-]+))?\s*\)")
 _DONOR = re.compile(rf"\(\s*([0-9]{{1,18}})\s*,\s*{_INDEX}\s*\)")
 _ROW = re.compile(r"\s*([0-9]{1,18})\s+(.*\S)", re.DOTALL)
-#: A row whose string or brace is closed.
+#: A row with a terminated string or brace.
 _CLOSED_ROW = re.compile(
     rf"""{BLANKS}([0-9]++{BLANKS}(?:{STRING}|'[^'\n]*+'|\{{(?:[^{{}}"/]++|{COMMENT}|/|(?!))*+\}}))""", re.DOTALL
 )
 _NAME_OF_FIELD = re.compile(r"([a-z_]++)\s*+=")
 _STRING_ROW = re.compile(rf"{STRING}|'[^'\n]*+'", re.DOTALL)
 _FIELDS_ROW = re.compile(r"\{(?:[\s,]*+[a-z_]++\s*+=\s*+-?[0-9]++|(?!))++\s*+\}")
-#: The fields of a row, by table; some do not print where a source line ends.
+#: The fields of a row by table; end_line and end_column may be missing.
 _ROW_FIELDS = {
     "FileLocations": frozenset("file_name_id function_name_id line end_line column end_column".split()),
     "StackFrames": frozenset(("file_location_id", "parent_frame_id")),
 }
 _MAY_LACK = frozenset(("end_line", "end_column"))
-#: What the values of some attributes are.
+#: Patterns for the values of some attributes.
 _FORMS = {
     "is_scheduled": re.compile("true|false"),
     "replica_count": re.compile("[0-9]{1,19}"),
     "num_partitions": re.compile("[0-9]{1,19}"),
 }
-#: Where those are that have parts.
+#: The properties that parse attributes with several parts.
 _PARTS = {"entry_computation_layout": "entry_layout", "input_output_alias": "aliases", "buffer_donor": "donors"}
 
 
 class TextHeader:
-    """A header as text: its attributes, and the rows below the heading of each source table."""
+    """A header as text: its attributes, and the rows of each source table."""
 
     attributes: Mapping[str, str]
     is_scheduled: bool
@@ -94,7 +94,7 @@ class TextHeader:
         return source_tables(self._tables)
 
     def unreadable(self) -> Iterator[tuple[str, str]]:
-        """The attributes whose text tells nothing, of those that are more than text: the name, and the text.
+        """The names and texts of attributes that should have a value but cannot be parsed.
 
         >>> list(TextHeader({"is_scheduled": "treu", "replica_count": "2", "other": "x"}, {}).unreadable())
         [('is_scheduled', 'treu')]
@@ -110,7 +110,7 @@ class TextHeader:
 
 
 def entry_layout(text: str) -> EntryLayout:
-    """The shapes in ``{(parameter, ...)->result}``. DumpError, which shows the text, for any other."""
+    """Parse ``{(parameter, ...)->result}``. DumpError, which shows the text, for anything else."""
     body = inside(text) if text.lstrip().startswith("{") else text
     try:
         parameters, position = parser.parse_prefix(body)
@@ -126,9 +126,9 @@ def entry_layout(text: str) -> EntryLayout:
 
 
 def aliases(text: str) -> tuple[Alias, ...]:
-    """The entries of ``input_output_alias``, or of an ``output_to_operand_aliasing``, whose parameters are operands.
+    """Parse the entries of ``input_output_alias``, or of ``output_to_operand_aliasing``, whose parameters are operands.
 
-    DumpError for a list with any other entry.
+    DumpError for an invalid entry.
 
     >>> aliases("{ {0}: (1, {2}, must-alias) }")
     (Alias(output_index=(0,), parameter_number=1, parameter_index=(2,), kind='must-alias'),)
@@ -140,7 +140,7 @@ def aliases(text: str) -> tuple[Alias, ...]:
 
 
 def donors(text: str) -> tuple[Donor, ...]:
-    """The entries of ``buffer_donor``.
+    """Parse the entries of ``buffer_donor``.
 
     >>> donors("{ (2, {}) }")
     (Donor(parameter_number=2, parameter_index=()),)
@@ -149,10 +149,7 @@ def donors(text: str) -> tuple[Donor, ...]:
 
 
 def _entries(pattern: re.Pattern[str], text: str) -> Iterator[re.Match[str]]:
-    """The entries of a list in braces, every one of which has the form of `pattern`.
-
-    DumpError for one that has another form.
-    """
+    """The entries of a list in braces, each matched by `pattern`; DumpError for one that does not match."""
     for part in split_list(inside(text)):
         found = pattern.fullmatch(part)
         if found is None:
@@ -165,7 +162,7 @@ def _index(text: str) -> tuple[int, ...]:
 
 
 def split_rows(text: str, start: int = 0) -> tuple[list[str], int]:
-    """The rows of a source table that follow each other from `start` on, and where they end; comments are taken out.
+    """The consecutive rows of a source table from `start`, without comments, and where they end.
 
     >>> split_rows('1 "a.py" 2\\n"b.py"\\nENTRY')
     (['1 "a.py"', '2\\n"b.py"'], 17)
@@ -178,7 +175,7 @@ def split_rows(text: str, start: int = 0) -> tuple[list[str], int]:
 
 
 def is_row(table: str, number: int, text: str) -> bool:
-    """Whether a text is row `number` of a source table, all of which it says.
+    """Whether a text is exactly row `number` of a source table.
 
     >>> [is_row("StackFrames", 1, f"1 {{file_location_id=1 {name}=1}}") for name in ("parent_frame_id", "parent")]
     [True, False]
@@ -193,9 +190,9 @@ def is_row(table: str, number: int, text: str) -> bool:
 
 
 def source_tables(tables: Mapping[str, list[str]]) -> SourceTables:
-    """The source tables from the rows below each of their headings; rows of another form are left out.
+    """Parse the source tables from the rows of each; invalid rows are left out.
 
-    A stack frame's parent counts one more in text than in a proto: a frame without a parent prints 1.
+    A stack frame's parent is one more in text than in a proto: 1 means no parent.
     """
     rows: dict[str, dict[int, str]] = {}
     for name in TABLES:

@@ -1,4 +1,4 @@
-"""One instruction as its line of text: what is read from it at once, and what on demand."""
+"""Instructions in HLO text, most of whose parts are parsed on demand."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ from strided.dumps.hlo.quoting import unescape, unquote
 from strided.errors import StridedError, UnsupportedError
 from strided.layout import AnyShape, Shape, parser
 
-#: Names of instructions, computations and attributes: XLA uses letters, digits and ``_.-``, other producers more, but
-#: no comment is part of one. For ``(?!)`` see `lexer.BLANKS`.
+#: Names of instructions, computations and attributes: XLA uses letters, digits and ``_.-``, other producers also other
+#: characters, but no comments. For ``(?!)`` see `lexer.BLANKS`.
 NAME = r"(?![<>\-'/?*+~#])[^\s=(){}\[\],\"/%]++(?:(?:/(?![/*])|(?<=:)//|(?!))[^\s=(){}\[\],\"/%]*+)*+"
 
 #: Operands as XLA prints them: names, after their shapes in older text, and elements of tuples (`tuple_elements`).
@@ -42,9 +42,9 @@ _TYPED = rf"(?:[a-z]\w*+\[[\d,<=? ]*+\](?:\{{[^{{}}]*+\}}|(?!))?+ |(?!))?+{_NAME
 _HEAD = rf"[ \t]*+(ROOT )?%?({NAME}) = (?:(\S.*?) )??((?!b\()[a-z][\w\-.]*+)\("
 _NAMES_ONLY = rf"((?:{_NAMED}(?:, {_NAMED}|(?!))*+|(?!))?+)\)"
 
-#: A line as XLA prints it, with its operands if they are only names. ``b(`` opens a buffer and is not an opcode.
+#: A line as XLA prints it, with its operands if these are only names. ``b(`` begins a buffer's shape, not operands.
 _LINE = re.compile(rf"{_HEAD}(?:{_NAMES_ONLY})?")
-#: The same with blanks and line ends wherever they are allowed.
+#: The same, with blanks and line ends wherever they are allowed.
 _STATEMENT = re.compile(
     rf"\s*+(ROOT(?:\s++|(?=%)))?%?({NAME})\s*+=\s*+(?:(\S.*?)(?<!\s)\s*+)??(?<![\w\-.])((?!b\s*+\()[a-z][\w\-.]*+)\s*+\("
     rf"(?:{_NAMES_ONLY})?",
@@ -54,13 +54,13 @@ _TYPED_LIST = re.compile(rf"{_TYPED}(?:, {_TYPED}|(?!))*+\)")
 
 
 _WORD, _VALUE = r"[A-Za-z0-9_.\-]++", r"[A-Za-z0-9_.\-#]++"
-#: The form of nearly all lines, without comments and in sets of ASCII, which Python matches twice as fast.
+#: The form of nearly all lines, without comments, and with ASCII sets, which Python matches twice as fast.
 _PLAIN = re.compile(
     rf" *+(ROOT )?%?((?!-){_WORD}) = ([a-z][!-.0-~]*+|\([ -.0-~]*?) ([a-z]{_WORD})"
     rf"\(((?:%?{_VALUE}(?:, %?{_VALUE}|(?!))*+|(?!))?+)\)(?=,|\Z)"
 )
 
-#: In no string or bracket another instruction may seem to begin.
+#: Strings and values in which no other instruction can seem to begin.
 _PLAIN_STRING = r'"[^"\\%]*+(?:\\[^%][^"\\%]*+|(?!))*+"'
 _PLAIN_VALUE = rf"{_PLAIN_STRING}|[A-Za-z0-9_%.\-:>]++|{brackets(3, _PLAIN_STRING, without='%')}"
 
@@ -73,7 +73,7 @@ def _list_of(item: str) -> str:
     return rf"\{{\s*+(?:{item}(?:\s*+,\s*+{item}|(?!))*+)?\s*+\}}"
 
 
-#: What the values of attributes are that tell sizes, places and axes, by their names; all else is text.
+#: Patterns for the values of attributes that are sizes, indices and axes; other attributes may have any text.
 _FORMS = {
     "batch_group_count channel_id cross_program_prefetch_index delta exponent_bits feature_group_count feature_index "
     "index index_vector_dim inferred_dimension iota_dimension k mantissa_bits num_carries": _NUMBER,
@@ -86,11 +86,11 @@ _FORMS = {
     "direction": "EQ|NE|G[ET]|L[ET]",
 }
 _FORM_OF = {name: re.compile(form) for names, form in _FORMS.items() for name in names.split()}
-#: The name of an attribute whose value has another form.
+#: An attribute whose value does not match its pattern.
 _MISSHAPEN = "|".join(rf"(?:{names.replace(' ', '|')})=(?!(?:{form})(?:,|\Z))" for names, form in _FORMS.items())
 
-#: The attributes of a plain line, to its end, which announces nothing more: each name once, with a value of its form.
-#: The rest of the line is looked through behind each, so they are few.
+#: All attributes of a plain line, which is complete: each name once, with a valid value. They are limited in number,
+#: because the rest of the line is searched for each.
 _PLAIN_ATTRIBUTES = re.compile(
     rf"(?:, (?!{_MISSHAPEN})([A-Za-z_][A-Za-z0-9_]*+)=(?=[^,]*+(?:,(?! \1=)[^,]*+|(?!))*+\Z)(?:{_PLAIN_VALUE})(?=,|\Z)"
     r'|(?!)){0,32}+(?<!ROOT)(?<=[A-Za-z0-9)}\]"])\Z',
@@ -99,26 +99,26 @@ _PLAIN_ATTRIBUTES = re.compile(
 
 _OPERAND = re.compile(rf"(?:(.*[\s)\]}}]))?%?({NAME})", re.DOTALL)
 _NAMES = re.compile(r"%?+([^\s,]++)")
-#: Instructions whose operands are looked up at a time: more are no faster, and take memory.
+#: Instructions whose operands are looked up at a time: more would take more memory and be no faster.
 _BATCH = 1 << 12
-#: What may be in place of operands: numbers of parameters, constants.
+#: What may replace operands: parameter numbers, constants.
 _NO_OPERAND = re.compile(r"[+-]?[0-9][\w.+\-]*+|true|false|[+-]?(?:inf|nan)|")
-#: Opcodes with a number or a value in place of operands.
+#: Opcodes with a number or a value instead of operands.
 _WITHOUT_OPERANDS = ("parameter", "constant")
 _ELISION = re.compile(r"\.\.\.(?:\(\+\d+\))?")
 
 _TOKEN = Shape("token", ())
 
-#: The beginning of a statement without a blank before its equals sign: only behind a ``%`` may it be left out.
+#: The beginning of a statement without a blank before its equals sign, which is allowed only after a ``%`` name.
 _SQUEEZED = re.compile(r"%[\w.\-]++=", re.ASCII)
-#: Where attributes begin behind the value of a constant.
+#: The beginning of attributes after a constant's value.
 _FIRST_ATTRIBUTE = re.compile(r"\)\s*+,\s*+[A-Za-z_][\w.\-]*+\s*+=")
-#: The comments in which XLA counts along.
+#: XLA's numbering comments.
 _COUNTING = re.compile(r"/\*index=[0-9]++\*/")
 
-#: A line that ends so goes on in the next, perhaps behind a comment.
+#: A line with such an end, possibly before a comment, continues on the next.
 UNFINISHED = (",", "=", ">")
-#: The same of a line whose brackets pair up: an open one at its end stands behind the brace that ends a computation.
+#: The same for a line with as many closing as opening brackets, whose last one may open the next computation.
 _ANNOUNCING = (*UNFINISHED, "{", "(", "[")
 _UNFINISHED_BEFORE_COMMENT = re.compile(rf"(?:[{''.join(UNFINISHED)}]|ROOT)\s*+(?:/\*[^*]*+\*/\s*+|(?!))*+(?://|\Z)")
 
@@ -126,7 +126,7 @@ match_line = _LINE.match
 
 
 def match_plain_line(line: str) -> re.Match[str] | None:
-    """The parts of a line that is one whole instruction, if it is as XLA prints most."""
+    """The parts of a line that is one complete instruction in XLA's usual form; else None."""
     matched = _PLAIN.match(line)
     if matched is None or "//" in line or _PLAIN_ATTRIBUTES.match(line, matched.end()) is None:
         return None
@@ -134,13 +134,13 @@ def match_plain_line(line: str) -> re.Match[str] | None:
 
 
 def _is_balanced(text: str) -> bool:
-    """Whether brackets and quotes pair up in number: such a line is trusted, although strings may hold any."""
+    """Whether the numbers of brackets and quotes match, which is taken as proof, although strings may contain any."""
     count = text.count
     return count("(") == count(")") and count("{") == count("}") and count("[") == count("]") and not count('"') & 1
 
 
 def is_whole(line: str) -> bool:
-    """Whether every bracket, string and comment that `line` opens closes in it, and nothing more is announced."""
+    """Whether a line is complete: it closes every bracket, string and comment, and its end does not need more."""
     if line.count("/*") == line.count("*/") and _is_balanced(line) and not _UNFINISHED_BEFORE_COMMENT.search(line):
         return line.rstrip()[-1:] not in _ANNOUNCING
     state = LineState()
@@ -149,7 +149,7 @@ def is_whole(line: str) -> bool:
 
 
 def is_alone(found: re.Match[str], line: str) -> bool:
-    """Whether a whole line holds one statement, and no comment or string in which another might seem to begin."""
+    """Whether a complete line has only one statement, and no comment or string in which another could seem to begin."""
     end = found.end(4)
     head = line[:end]
     if "/" in head and ("/" in _COUNTING.sub("", head) or shape_of(found[3]) is None):
@@ -158,19 +158,19 @@ def is_alone(found: re.Match[str], line: str) -> bool:
 
 
 def match_statement(text: str) -> re.Match[str] | None:
-    """The parts of an instruction written with any blanks and comments, which are places in ``.string``."""
+    """The parts of an instruction with any blanks and comments, as positions in ``.string``."""
     found = _STATEMENT.match(text)
     head = text[: found.end(4)] if found else text
     if "/" not in head:
         return found
     if found and "//" not in head and head.count("/*") == head.count("*/") and shape_of(found[3] or "") is not None:
         return found
-    return _STATEMENT.match(without_comments(text))  # a comment may hold anything, statements too
+    return _STATEMENT.match(without_comments(text))  # a comment may contain anything, even statements
 
 
 @lru_cache(maxsize=1 << 15)
 def shape_of(text: str) -> AnyShape | None:
-    """The shape that `text` is; None if it is none. A module prints few shapes many times.
+    """Parse a shape; None if it is invalid. Cached, because a module repeats few shapes many times.
 
     >>> print(shape_of("(f32[2,3]{1,0:T(2,128)}, pred[])"))
     (f32[2,3]{1,0:T(2,128)}, pred[])
@@ -188,15 +188,15 @@ def _is_plain_shape(text: str) -> bool:
 
 
 class TextInstruction(Instruction):
-    """An instruction as its line.
+    """An instruction in its line of text.
 
     Attributes
     ----------
     text : str
-        The line. Instructions that stood in the place of operands are named there, and are instructions of their own.
+        The line. Instructions nested in the operands have been replaced by names, and are separate instructions.
     shape_text : str or None
-        The shape in it.
-    bodies : mapping of str to list of Computation, or None
+        The text of the shape.
+        bodies : mapping of str to list of Computation, or None
         The computations printed inside the line, by attribute.
     """
 
@@ -205,7 +205,7 @@ class TextInstruction(Instruction):
 
     def __init__(self, found: re.Match[str], text: str, line: int) -> None:
         root, name, shape_text, opcode, names = found.groups()
-        # A program has few opcodes and shapes, each of them many times.
+        # Interned, because a program repeats few opcodes and shapes many times.
         super().__init__(name, intern(opcode), root is not None, line)
         self.shape_text = None if shape_text is None else intern(shape_text)
         self.text = text
@@ -220,10 +220,10 @@ class TextInstruction(Instruction):
 
     @property
     def written_shape(self) -> AnyShape | None:
-        """The shape that the line says; None if it says none, or none that can be read."""
+        """The shape in the line; None if it is missing or invalid."""
         if self.shape_text is None:
             return None
-        # The shape written before an outfeed may be that of its operand.
+        # The shape before an outfeed may be that of its operand.
         return _TOKEN if self.opcode == "outfeed" else shape_of(self.shape_text)
 
     @property
@@ -241,7 +241,7 @@ class TextInstruction(Instruction):
         self._close = self._open + len(text)
 
     def _end_of_operands(self) -> int:
-        """Place of the parenthesis that ends the operands, searched for once; that of the line's end if none does."""
+        """The position of the parenthesis that ends the operands, or the end of the line; cached."""
         if self._close < 0:
             end = closing(self.text, self._open - 1)
             self._close = end - 1 if end > 0 else len(self.text)
@@ -253,10 +253,10 @@ class TextInstruction(Instruction):
         return self.text[self._end_of_operands() + 1 :]
 
     def faults(self) -> Iterator[str]:
-        """What is wrong behind the operands: attributes given twice, values of another form, what is no attribute."""
+        """Errors after the operands: repeated attributes, invalid values, other text."""
         if self.opcode != "constant" or self._close >= 0:
             close = self._end_of_operands()
-        else:  # literals may be long, and are not gone through before they are asked for
+        else:  # literals may be long, and are not scanned until they are needed
             first = _FIRST_ATTRIBUTE.search(self.text, self._open)
             close = first.start() if first else self.text.rfind(")", self._open)
         if close < 0 or close == len(self.text):
@@ -265,7 +265,7 @@ class TextInstruction(Instruction):
         times = Counter[str]()
         for name, value in found:
             times[name] += 1
-            if times[name] == 2:  # once, though there may be many
+            if times[name] == 2:  # reported once
                 yield f"a second {name}"
             elif times[name] == 1 and name in _FORM_OF and not _FORM_OF[name].fullmatch(trimmed(value)):
                 yield f"no value of {name}: {value[:60]}"
@@ -280,7 +280,7 @@ class TextInstruction(Instruction):
 
     @property
     def written_operands(self) -> list[str]:
-        """Names of the operands, as written."""
+        """The operands' names as in the text."""
         return [] if self.opcode in _WITHOUT_OPERANDS else read_names(self.operand_text)
 
     @property
@@ -293,7 +293,7 @@ class TextInstruction(Instruction):
 
     @property
     def written_attributes(self) -> dict[str, str]:
-        """The attributes, as written."""
+        """The attributes as in the text."""
         found, end = read_attributes(self.text, self._end_of_operands() + 1)
         if rest := trimmed(self.text[end:]):
             found[""] = rest
@@ -301,7 +301,7 @@ class TextInstruction(Instruction):
 
     @property
     def holds_another(self) -> bool:
-        """Whether another instruction has a line inside its brackets, where neither operands nor computations are."""
+        """Whether a line inside its brackets is another instruction, where neither operands nor computations are."""
         if "\n" not in self.text:
             return False
         texts = [text for key, text in self.written_attributes.items() if key not in CALLEE_NAMES]
@@ -313,9 +313,9 @@ class TextInstruction(Instruction):
     def _read_attributes(self) -> dict[str, str]:
         found = self.written_attributes
         if self.computation.renamed and "control-predecessors" in found:
-            found["control-predecessors"] = _named_anew(found["control-predecessors"], self.computation.renamed)
+            found["control-predecessors"] = _renamed(found["control-predecessors"], self.computation.renamed)
         if new_names := self.computation.module.renamed:
-            found.update({key: _named_anew(found[key], new_names) for key in CALLEE_NAMES if key in found})
+            found.update({key: _renamed(found[key], new_names) for key in CALLEE_NAMES if key in found})
         for key, bodies in (self.bodies or {}).items():
             names = [f"%{body.name}" for body in bodies]
             found[key] = in_braces(names, ", ") if key in LISTS else ", ".join(names)
@@ -347,7 +347,7 @@ class TextInstruction(Instruction):
         return None if text is None else unquote(text)
 
     def rewrite(self, opcode: str, attributes: Mapping[str, str]) -> None:
-        """Make it another operation, with other attributes."""
+        """Change the opcode and the attributes."""
         root, shape = "ROOT " if self.is_root else "", "" if self.shape_text is None else f"{self.shape_text} "
         head = f"{self.text[: len(self.text) - len(self.text.lstrip())]}{root}%{self.name} = {shape}{opcode}("
         operands = self.operand_text
@@ -356,17 +356,17 @@ class TextInstruction(Instruction):
 
     def printed(self, *, print_large_constants: bool = False, sort_backend_config: bool = False) -> str:
         if print_large_constants or sort_backend_config:
-            raise UnsupportedError("what was read from text is printed as it was read; a proto can be printed in ways")
+            raise UnsupportedError("a module read from text is printed as it was read; these options are for protos")
         return self.text.strip()
 
 
 def are_names(found: re.Match[str], line: str) -> bool:
-    """Whether the operands of an instruction are names, in the form in which XLA prints them; constants have none."""
+    """Whether the operands are names in XLA's form; constants have none."""
     return found[5] is not None or found[4] in _WITHOUT_OPERANDS or _TYPED_LIST.match(line, found.end()) is not None
 
 
-def _named_anew(text: str, names: Mapping[str, str]) -> str:
-    """A list of names, or one name, with the new names."""
+def _renamed(text: str, names: Mapping[str, str]) -> str:
+    """A name or list of names with the new names."""
     new = [
         f"%{names[name]}" if (name := part.removeprefix("%")) in names else part for part in split_list(inside(text))
     ]
@@ -374,7 +374,7 @@ def _named_anew(text: str, names: Mapping[str, str]) -> str:
 
 
 def undefined_names(found: Sequence[TextInstruction], names: Set[str]) -> Iterator[tuple[TextInstruction, str]]:
-    """The operands of a computation's instructions that are none of the `names` that it defines."""
+    """The operands of a computation's instructions that are not among the `names` it defines."""
     calls = [i for i in found if i.opcode not in _WITHOUT_OPERANDS]
     for k in range(0, len(calls), _BATCH):
         batch = calls[k : k + _BATCH]
@@ -391,7 +391,7 @@ def undefined_names(found: Sequence[TextInstruction], names: Set[str]) -> Iterat
 
 
 def read_names(text: str) -> list[str]:
-    """The names in a list of operands, with or without shapes before them; other text is kept.
+    """The names in a list of operands, which may have shapes before them; other text is kept.
 
     >>> read_names("%a, b, f32[2]{0} %c, (), ...(+3)")
     ['a', 'b', 'c', '()']
@@ -403,7 +403,7 @@ def read_names(text: str) -> list[str]:
 
 
 def split_operand(text: str) -> tuple[str, str] | None:
-    """Shape and name in ``f32[2]{0} %name``, the shape empty if there is none; None for anything else.
+    """Split ``f32[2]{0} %name`` into shape (may be empty) and name; None for anything else.
 
     >>> split_operand("() t"), split_operand("a b"), split_operand("add(a, b)")
     (('()', 't'), None, None)

@@ -1,8 +1,7 @@
-"""Elements of tuples in place of operands: ``add(%pair#0, %pair#1)``.
+"""Elements of tuples as operands: ``add(%pair#0, %pair#1)``.
 
-Newer releases of XLA print a get-tuple-element so where its value is an operand, and not at all where nothing uses it.
-Here each is an instruction like others, ``pair#0``, before the first one that takes it. It prints as it was read: in
-those, without a line of its own.
+Newer releases of XLA print a get-tuple-element only like this, in the operands of its users. Here each becomes an
+instruction, ``pair#0``, before its first user, and prints as it was read, without a line of its own.
 """
 
 from __future__ import annotations
@@ -12,18 +11,18 @@ from collections.abc import Mapping, Sequence
 from strided.dumps.hlo.text_instruction import TextInstruction, match_statement
 from strided.layout import TupleShape
 
-#: Stands between the name of a tuple and the number of an element.
+#: Separates the name of a tuple and the number of an element.
 MARK = "#"
-#: Tuples in tuples, and digits of a number; more are none of XLA's.
+#: The deepest nesting of tuples, and the most digits of a number.
 _MOST_NESTED, _MOST_DIGITS = 64, 9
 
 
 def with_tuple_elements(
     found: Sequence[TextInstruction], undefined: Sequence[tuple[TextInstruction, str]]
 ) -> tuple[list[TextInstruction], list[tuple[TextInstruction, str]]]:
-    """The instructions of a computation with all elements that these take, and what remains undefined.
+    """The instructions of a computation with the tuple elements that they use, and what remains undefined.
 
-    `undefined` has operands that are no names of instructions: an instruction and a name each.
+    `undefined` has operands that are no names of instructions: pairs of the instruction and the name.
     """
     named = {instruction.name: instruction for instruction in found}
     before: dict[TextInstruction, list[TextInstruction]] = {}
@@ -40,7 +39,7 @@ def with_tuple_elements(
 
 
 def _elements(name: str, named: Mapping[str, TextInstruction], line: int) -> list[TextInstruction]:
-    """The element that a name stands for, behind those that it is an element of; none if it stands for none."""
+    """The element of this name, after the enclosing elements; empty if the name is not an element's."""
     if name.count(MARK) > _MOST_NESTED:
         return []
     marks = [k for k, letter in enumerate(name) if letter == MARK]

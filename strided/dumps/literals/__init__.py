@@ -1,1 +1,1 @@
-"""Literals: values with their shapes."""
+"""Read and write literals: values with their shapes."""

@@ -1,4 +1,4 @@
-"""XLA's literals: arrays, tuples and tokens with their values, as files hold them.
+"""Read XLA's literals: arrays, tuples and tokens with their values.
 
 Two encodings:
 
@@ -9,8 +9,8 @@ Two encodings:
   little endian), the ShapeProto, then for every leaf, depth first, the sizes of its dimensions (int32, only if one is
   dynamic) and its values, little endian. Types below eight bits, pred included, are packed from the low bits up.
 
-Both hold elements in *physical* order, by the literal's own `minor_to_major`. Tiles, padding and ``E(n)`` mean nothing
-in a literal. Dynamic dimensions are stored up to their bounds; the array shows the elements in use.
+Both hold elements in *physical* order, by the literal's own `minor_to_major`; tiles, padding and ``E(n)`` are ignored.
+Dynamic dimensions are stored up to their bounds; the array has only the elements in use.
 """
 
 from __future__ import annotations
@@ -33,25 +33,25 @@ from strided.layout import UNBOUNDED, AnyShape, Layout, Shape, TupleShape
 from strided.layout.element_types import ELEMENT_TYPES, element_type
 from strided.runtime.lazy import lazy
 
-#: The fields of a LiteralProto beside its values.
+#: The fields of a LiteralProto besides its values.
 SHAPE, TUPLE_LITERALS, DYNAMIC_SIZES = 1, 10, 34
 
-#: Limits of an ndarray; sizes of 0 do not count.
+#: Limits of an ndarray; dimensions of size 0 do not count.
 _MAX_RANK, _MAX_BYTES = 64, 2**63 - 1
 
 
 class _ValueField(NamedTuple):
-    """Where a LiteralProto holds the values of one element type."""
+    """The field of a LiteralProto for the values of one element type."""
 
     name: str
     number: int
-    kind: int  # of one number that is not packed; BYTES for a bytes field
+    kind: int  # wire type of an unpacked number; BYTES for a bytes field
     dtype: np.dtype[Any]  # of one number
 
 
 @cache
 def value_fields() -> dict[str, _ValueField]:
-    """Where a LiteralProto holds the values, by element type."""
+    """The fields of a LiteralProto for values, by element type."""
     declared = schema.messages()["LiteralProto"]
     names = {element.name: f"{element.name}s" for element in ELEMENT_TYPES.values() if element.is_array}
     return {
@@ -84,7 +84,7 @@ class _Content(NamedTuple):
 
 
 class Literal:
-    """One literal of a file. Shape and value are read on demand.
+    """A literal of a file. Shape and value are read on demand.
 
     >>> from strided.dumps.literals.writer import write_literal
     >>> literal = Literal.of_proto(write_literal(np.float32([[1, 2], [3, 4]])))
@@ -97,13 +97,13 @@ class Literal:
 
     @classmethod
     def of_proto(cls, data: Any, at: int = 0) -> Literal:
-        """The literal in a LiteralProto; `at` is its place in the file, for errors."""
+        """The literal in a LiteralProto; `at` is its offset in the file, for errors."""
         view = _view_of(data)
         return cls(lambda: _read_proto(view, at, 0))
 
     @classmethod
     def of_serialized(cls, data: Any, at: int = 0) -> Literal:
-        """The literal in the form of XLA's runtime; `at` is its place in the file, for errors."""
+        """The literal in the runtime's form; `at` is its offset in the file, for errors."""
         view = _view_of(data)
         return cls(lambda: _read_serialized(view, at))
 
@@ -113,12 +113,12 @@ class Literal:
 
     @property
     def shape(self) -> AnyShape:
-        """The shape, with the layout of the values; dynamic dimensions have their bounds. Errors as for `value`."""
+        """The shape with the values' layout; dynamic dimensions have their bounds. Errors as for `value`."""
         return self._content.shape
 
     @property
     def elements(self) -> tuple[Literal, ...]:
-        """The literals of a tuple; () of anything else."""
+        """The literals of a tuple; empty for other literals."""
         return self._content.elements
 
     @lazy
@@ -128,7 +128,7 @@ class Literal:
         Raises
         ------
         DumpError
-            No literal, or not as many values as the shape needs.
+            The bytes are no literal, or do not have as many values as the shape needs.
         """
         return self._content.load()
 
@@ -150,7 +150,7 @@ def _tuple(elements: list[_Content]) -> _Content:
 
 
 class _Run:
-    """The values of one field: a view of the file if they lie together, else a copy."""
+    """The values of one field: a view of the file if they are contiguous, else a copy."""
 
     __slots__ = ("at", "payload")
 
@@ -201,7 +201,7 @@ def _read_proto(view: View, at: int, depth: int) -> _Content:
 
 
 def _gather(runs: dict[int, _Run], field: Field, kind: int) -> None:
-    """Add one occurrence of a value field; the last one of a bytes field wins. Holds hardly more than the file."""
+    """Add one occurrence of a value field; of a bytes field, the last one wins."""
     if field.kind not in (BYTES, kind):
         field.view("LiteralProto's values")  # raises
     if field.number not in runs or kind == BYTES:
@@ -211,7 +211,7 @@ def _gather(runs: dict[int, _Run], field: Field, kind: int) -> None:
 
 
 def _dense(shape: Shape, at: int) -> Shape:
-    """The shape in the only layout that a literal can have: an order of its dimensions."""
+    """The shape with only an order of dimensions as its layout, as a literal has."""
     if UNBOUNDED in shape.dimensions:
         raise DumpError(f"LiteralProto: {shape} has a dimension of unknown size", position=at)
     sizes = [size or 1 for size in shape.dimensions]
@@ -232,7 +232,7 @@ def _proto_array(shape: Shape, runs: dict[int, _Run], at: int) -> LayoutArray:
 
 
 def _are_bools(payload: memoryview, count: int) -> bool:
-    """Whether the varints are bools of one byte each, as every writer makes them."""
+    """Whether the varints are bools of one byte each, as all writers make them."""
     return len(payload) == count and bool(np.frombuffer(payload, np.uint8).max(initial=0) <= 1)
 
 
@@ -247,7 +247,7 @@ def _array(payload: View, shape: Shape, wanted: str, at: int) -> LayoutArray:
 
 
 def _in_use(array: LayoutArray, sizes: list[int], at: int) -> LayoutArray:
-    """The part of a dynamic array that is in use; writers before 2026 left the sizes out of protos."""
+    """The part of a dynamic array that is in use; all of it if sizes are missing, as in protos before 2026."""
     shape = array.xla_shape
     if not sizes or not shape.is_dynamic:
         return array
@@ -278,7 +278,7 @@ def _read_serialized(view: View, at: int) -> _Content:
 
 
 def _serialized(shape: AnyShape, view: View, position: int, at: int) -> tuple[_Content, int]:
-    """The literal whose values begin at `position`, and where they end."""
+    """The literal whose values begin at `position`, and their end."""
     if isinstance(shape, TupleShape):
         elements = []
         for element in shape:
@@ -301,7 +301,7 @@ def _serialized(shape: AnyShape, view: View, position: int, at: int) -> tuple[_C
 
 
 def _packed(shape: Shape) -> Shape:
-    """The shape as the runtime serialises it: 1-, 2- and 4-bit elements packed."""
+    """The shape as the runtime serialises it, with elements below eight bits packed."""
     element, layout = element_type(shape.element_type), shape.layout
     assert layout is not None
     if element.bits not in (1, 2, 4):

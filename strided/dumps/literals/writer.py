@@ -1,4 +1,4 @@
-"""Writing literals: values as the LiteralProto that `literal` reads."""
+"""Write values as a LiteralProto, which `literal` reads."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from strided.runtime.aliases import Bytes
 
 
 def write_literal(value: Any) -> bytes:
-    """The LiteralProto of a LayoutArray, an array-like, None (a token), or a tuple or list of such.
+    """The LiteralProto of a LayoutArray, an array-like, None (a token), or a tuple or list of these.
 
-    A LayoutArray keeps the order of its dimensions, but not its tiles and padding; views and ndarrays are written
-    row-major. UnsupportedError if XLA has no such type; DumpError for tuples nested more than 100 deep.
+    A LayoutArray keeps its dimension order, but not its tiles and padding; views and ndarrays are written row-major.
+    UnsupportedError if XLA lacks the type; DumpError for tuples nested more than 100 deep.
 
     >>> write_literal(np.uint8([1, 2])).hex()
     '0a1010061a01022a060a01008001013201001a020102'
@@ -33,7 +33,7 @@ def write_literal(value: Any) -> bytes:
 
 
 def literal_pieces(value: Any) -> list[Buffer]:
-    """The pieces that `write_literal` joins. Values in the right order are not copied."""
+    """The pieces that `write_literal` joins. Values that are in order are not copied."""
     return _pieces(value, 0)[1]
 
 
@@ -67,13 +67,13 @@ def message_pieces(number: int, pieces: list[Buffer]) -> list[Buffer]:
 
 
 def _values(value: Any) -> tuple[Shape, Bytes, tuple[int, ...]]:
-    """The shape of a literal for an array, its bytes in that order, and the sizes in use of a dynamic one."""
+    """The shape of an array's literal, its bytes, and for a dynamic array the sizes in use."""
     if not isinstance(value, LayoutArray):
         value = LayoutArray.from_numpy(np.asarray(value))
     whole: LayoutArray = value
     sizes: tuple[int, ...] = ()
     if value.xla_shape.is_dynamic:
-        # The buffer begins behind the metadata prefix.
+        # Skip the metadata prefix.
         behind = replace(value.layout, dynamic_shape_metadata_prefix_bytes=0)
         whole = LayoutArray(value.buffer, value.xla_shape.with_layout(behind), bitorder=value.bitorder)
         if front(whole, value.shape).address_map == value.address_map:
@@ -88,7 +88,7 @@ def _values(value: Any) -> tuple[Shape, Bytes, tuple[int, ...]]:
 
 
 def _low_bits(values: Bytes, element: ElementType) -> Bytes:
-    """Values with nothing above their bits, as XLA holds them; wider types unchanged."""
+    """Values with unused high bits cleared, as XLA stores them; types of whole bytes are unchanged."""
     if element.name == "pred":
         return np.not_equal(values, 0).view(np.uint8)
     return np.bitwise_and(values, np.uint8((1 << element.bits) - 1)) if element.packs else values

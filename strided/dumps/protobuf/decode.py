@@ -1,10 +1,9 @@
-"""Protobuf messages as dictionaries, by the names that XLA declares; undeclared fields are skipped.
+"""Decode protobuf messages by XLA's field names; undeclared fields are skipped.
 
-`decode` gives a whole message: numbers, text, more dictionaries, lists of these. Shapes come as `strided.Shape`,
-literals and shardings as bytes, because they have readers of their own.
+`decode` returns a whole message as a dict of numbers, text, further dicts, and lists of these. Shapes become
+`strided.Shape`; literals and shardings, which have readers of their own, stay bytes.
 
-`Fields` decodes on demand and knows the byte at which each field lies: for large messages, and for errors that name
-the place.
+`Fields` decodes on demand and knows the offset of each field: for large messages, and for errors with a position.
 """
 
 from __future__ import annotations
@@ -20,14 +19,14 @@ from strided.dumps.protobuf.shapes import read_shape
 from strided.dumps.protobuf.wire import MAX_DEPTH, Field, fields, join, merged
 from strided.errors import DumpError
 
-#: A decoded message: the values of its fields by their names.
+#: A decoded message: the values of its fields by name.
 Message: TypeAlias = Mapping[str, Any]
 
-#: Messages that are left undecoded.
+#: Messages that `decode` leaves as bytes.
 _OPAQUE = frozenset(("LiteralProto", "OpSharding", "HloModuleProto", "OriginalValueProto"))
 _FLOATS = {"float": struct.Struct("<f"), "double": struct.Struct("<d")}
 _NUMBERS = frozenset(("int32", "int64", "uint32", "uint64", "bool"))
-#: Numbers whose varints are kept whole.
+#: Types whose varints are not truncated to 32 bits.
 _LONG = frozenset(("int64", "uint64", "bool"))
 
 
@@ -38,13 +37,13 @@ def _by_number(message: str) -> dict[int, FieldType]:
 
 @cache
 def _singular_messages(message: str) -> frozenset[int]:
-    """The numbers of the fields that hold one message each."""
+    """The numbers of the singular message fields."""
     kinds = schema.messages()
     return frozenset(number for number, one in _by_number(message).items() if one.type in kinds and not one.repeated)
 
 
 class Fields(dict[str, list[Field]]):
-    """The declared fields of one message by name, in the order of the wire; absent ones are empty lists.
+    """The declared fields of a message by name, in wire order; absent fields are empty lists.
 
     `at` is the byte of the file where the message begins, for errors.
 
@@ -80,15 +79,15 @@ class Fields(dict[str, list[Field]]):
         return self[name][-1].text(self._declared[name].wanted) if name in self else ""
 
     def decoded(self, name: str) -> dict[str, Any]:
-        """A singular message field, its occurrences merged, decoded as a whole; empty if it is absent."""
+        """A singular message field, merged and decoded; empty if absent."""
         return decode(self._declared[name].type, *self.merged(name))
 
     def message(self, name: str) -> Fields:
-        """A singular message field, its occurrences merged; empty if it is absent."""
+        """A singular message field, merged; empty if absent."""
         return Fields(self._declared[name].type, *self.merged(name))
 
     def merged(self, name: str) -> tuple[memoryview, int]:
-        """The payload of a singular message field, and where it begins."""
+        """The merged payload of a singular message field, and the byte where it begins."""
         if name not in self:
             return memoryview(b""), self.at
         wanted = self._declared[name].wanted
@@ -102,7 +101,7 @@ class Fields(dict[str, list[Field]]):
 
 @cache
 def enum_names(enum: str) -> dict[int, str]:
-    """Names of an enumeration's values, by number.
+    """The names of an enum's values by number.
 
     >>> enum_names("FftType")[2]
     'RFFT'
@@ -111,9 +110,9 @@ def enum_names(enum: str) -> dict[int, str]:
 
 
 def decode(message: str, view: memoryview, at: int = 0, depth: int = 0) -> dict[str, Any]:
-    """The fields of one message by their names; repeated ones as lists, absent ones left out, singular ones merged.
+    """Decode a message: repeated fields become lists, absent ones are left out, singular messages are merged.
 
-    DumpError for bytes that are no such message.
+    DumpError for an invalid message.
 
     >>> decode("SourceTarget", memoryview(bytes([8, 3, 16, 4])))
     {'source': 3, 'target': 4}
@@ -169,7 +168,7 @@ def _value(declared: FieldType, field: Field, depth: int) -> Any:
 
 
 def _cut(kind: str, number: int) -> int:
-    """A number of this type, of which protobuf keeps the low 32 bits if it has no more; a varint may hold 64."""
+    """A varint's number in this type: protobuf keeps only the low 32 bits for 32-bit types."""
     if kind in _LONG:
         return number
     return number & 0xFFFFFFFF if kind == "uint32" else (number + (1 << 31) & 0xFFFFFFFF) - (1 << 31)

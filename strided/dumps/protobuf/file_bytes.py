@@ -1,7 +1,7 @@
-"""Bytes of a file that are read on access, by system calls.
+"""Bytes of a file that are read on access by system calls.
 
-Reading a mapped file that has been truncated ends the process; a system call raises an error instead. Single bytes are
-read a few thousand at a time, payloads as a whole (`loaded`).
+Reading a truncated mapped file kills the process; a system call raises an error instead. Single bytes are read from a
+small buffer, payloads as a whole (`loaded`).
 """
 
 from __future__ import annotations
@@ -15,24 +15,24 @@ import numpy as np
 from strided.errors import DumpError
 from strided.files.regular import read_at
 
-#: Bytes read at a time when single ones are asked for.
+#: Bytes of the buffer for single bytes.
 _BUFFER_BYTES = 4096
 
 
 class _OpenFile:
-    """A file that is closed with the last reference to any of its bytes."""
+    """A file that is closed when the last reference to any of its bytes is gone."""
 
     def __init__(self, file: BinaryIO, path: str) -> None:
         self._file, self._path = file, path
         self.size: int = os.fstat(file.fileno()).st_size
         self._buffer = 0, memoryview(b"")
-        # Unlike __del__, this keeps the file alive: it could be collected first, with a ResourceWarning.
+        # Unlike __del__, this keeps the file alive until then: it could be collected first, with a ResourceWarning.
         weakref.finalize(self, file.close)
 
     def byte(self, at: int) -> int:
         first, buffer = self._buffer
         if not first <= at < first + len(buffer):
-            # One assignment: another thread sees the old pair or the new one.
+            # Assigned as one tuple, so that other threads see the old or the new pair.
             first, buffer = self._buffer = at, self.read(at, min(_BUFFER_BYTES, self.size - at))
         return buffer[at - first]
 
@@ -49,7 +49,7 @@ class _OpenFile:
 
 
 class FileBytes:
-    """Some bytes of a file, like a memoryview. An index reads; a slice does not.
+    """A range of bytes of a file, like a memoryview. An index reads; a slice does not.
 
     >>> import tempfile
     >>> with tempfile.NamedTemporaryFile(delete=False) as file:
@@ -66,7 +66,7 @@ class FileBytes:
 
     @classmethod
     def of(cls, file: BinaryIO, path: str) -> FileBytes:
-        """All bytes of an open file, which is closed with the last slice; `path` is for errors."""
+        """All bytes of an open file, which is closed with the last slice of it; `path` is for errors."""
         opened = _OpenFile(file, path)
         return cls(opened, 0, opened.size)
 
@@ -89,7 +89,7 @@ class FileBytes:
         return self.read().tobytes()
 
     def read(self) -> memoryview:
-        """The bytes in memory; DumpError if the file has become shorter."""
+        """Read the bytes into memory; DumpError if the file was truncated."""
         return self._file.read(self._start, self._size)
 
 
@@ -98,5 +98,5 @@ View: TypeAlias = memoryview | FileBytes
 
 
 def loaded(view: View | bytearray) -> memoryview:
-    """The bytes in memory, not copied if they are there already. Errors as for `FileBytes.read`."""
+    """The bytes in memory, without a copy if they already are. Errors as for `FileBytes.read`."""
     return view.read() if isinstance(view, FileBytes) else memoryview(view)

@@ -1,8 +1,8 @@
-"""Field numbers and enumerators of XLA's snapshot and module messages, for their text form.
+"""Field numbers and enum values of XLA's snapshot and module messages.
 
-Everything that an HloSnapshot or an HloUnoptimizedSnapshot can hold, as jaxlib 0.12 declares it in ``xla_data.proto``
-and ``hlo.proto``, and what releases from 0.5 on declared elsewhere (``iota_replica_group_list``). A ``*`` marks a
-repeated field.
+These are all messages of an HloSnapshot or an HloUnoptimizedSnapshot, as jaxlib 0.12 declares them in
+``xla_data.proto`` and ``hlo.proto``, and fields that releases since 0.5 declared elsewhere
+(``iota_replica_group_list``). A ``*`` marks a repeated field.
 """
 
 from __future__ import annotations
@@ -232,9 +232,9 @@ TriangularSolveOptions.Transpose: 0 TRANSPOSE_INVALID, 1 NO_TRANSPOSE, 2 TRANSPO
 
 
 class FieldType(NamedTuple):
-    """How one field of a message is declared; `wanted` is its name behind the message's, as errors have it.
+    """The declaration of a field; `wanted` is its name with the message's, for errors.
 
-    `type` is a scalar type (``int64``, ``bytes``, ...), or the name of a message or of an enumeration.
+    `type` is a scalar type (``int64``, ``bytes``, ...), or the name of a message or an enum.
     """
 
     name: str
@@ -246,7 +246,7 @@ class FieldType(NamedTuple):
 
 @cache
 def messages() -> dict[str, dict[str, FieldType]]:
-    """The fields of every message, by message and by name.
+    """The fields of every message, by message and field name.
 
     >>> messages()["ShapeProto"]["dimensions"]
     FieldType(name='dimensions', wanted='ShapeProto.dimensions', number=3, type='int64', repeated=True)
@@ -262,7 +262,7 @@ def messages() -> dict[str, dict[str, FieldType]]:
 
 @cache
 def enums() -> dict[str, dict[str, int]]:
-    """The numbers of every enumeration, by enumeration and by name.
+    """The numbers of every enum's values, by enum and value name.
 
     >>> enums()["PrimitiveType"]["BF16"]
     16

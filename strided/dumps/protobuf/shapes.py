@@ -1,7 +1,7 @@
-"""Shapes and layouts in protobuf form: ShapeProto, LayoutProto, ProgramShapeProto, in both directions.
+"""Read and write shapes and layouts in protobuf form: ShapeProto, LayoutProto, ProgramShapeProto.
 
-They are written byte for byte as XLA writes them. Those of older releases (padded dimensions of 2017 and 2018) and of
-newer ones (unknown fields are skipped) are read too. Sparse arrays are refused, as XLA now does.
+They are written byte for byte as by XLA. Messages of older releases (with padded dimensions, until 2018) and of newer
+ones (unknown fields are skipped) are read, too. Sparse arrays are refused, as XLA now does.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ from strided.layout.element_types import element_type, element_type_of_number
 from strided.layout.layout import order_in_space
 from strided.runtime.cache import BoundedCache
 
-#: PrimitiveType numbers of shapes that are not arrays.
+#: PrimitiveType numbers of tuples and buffers.
 TUPLE, BUFFER = 13, 34
 
-#: DimLevelType of a dense dimension; the others are those of sparse arrays.
+#: DimLevelType of a dense dimension; all others are of sparse arrays.
 _DENSE = 0
 
-#: Modules repeat few shapes many times: short messages are read once.
+#: Short messages are cached, because modules repeat few shapes many times.
 _KNOWN_BYTES, _KNOWN_SHAPES = 256, 4096
 _known = BoundedCache[bytes, Shape | BufferShape](_KNOWN_SHAPES)
 
 
 @dataclass(frozen=True)
 class ProgramShape:
-    """What goes into a program and what comes out; `result` is None if the message names none."""
+    """A program's parameters and result; `result` is None if the message has none."""
 
     parameters: tuple[AnyShape, ...] = ()
     result: AnyShape | None = None
@@ -48,9 +48,9 @@ class ProgramShape:
 
 
 def read_shape(view: memoryview, at: int = 0, depth: int = 0) -> AnyShape:
-    """The shape of a ShapeProto; `at` is its place in the file, for errors, `depth` that in other shapes.
+    """Read a ShapeProto; `at` is its offset in the file, for errors, `depth` its nesting in other shapes.
 
-    DumpError for bytes that are no ShapeProto, or that describe no valid shape.
+    DumpError for an invalid message or shape.
 
     >>> str(read_shape(memoryview(bytes.fromhex("10101a0203052a070a020001800101"))))
     'bf16[3,5]{0,1}'
@@ -112,14 +112,14 @@ def _dynamic(dimensions: list[int], flags: list[int], at: int) -> tuple[bool, ..
         raise DumpError(
             f"ShapeProto: {len(flags)} flags is_dynamic_dimension for {len(dimensions)} dimensions", position=at
         )
-    flags = flags + [0] * (len(dimensions) - len(flags))  # older writers left them out if all were false
+    flags = flags + [0] * (len(dimensions) - len(flags))  # older writers omit flags if all are false
     return tuple(bool(flag) or size == UNBOUNDED for flag, size in zip(flags, dimensions, strict=True))
 
 
 def read_layout(view: memoryview, at: int = 0) -> Layout:
-    """The layout of a LayoutProto.
+    """Read a LayoutProto.
 
-    DumpError for bytes that are no LayoutProto, or that describe no valid layout of a dense array.
+    DumpError for an invalid message, or if it is no valid layout of a dense array.
 
     >>> str(read_layout(memoryview(bytes.fromhex("0a02010032040a020204"))))
     '{1,0:T(2,4)}'
@@ -153,7 +153,7 @@ def read_layout(view: memoryview, at: int = 0) -> Layout:
             tuple(order),
             tuple(tiles),
             element_size_in_bits=numbers.get(7, 0),
-            memory_space=(numbers.get(8, 0) + 128) % 256 - 128,  # XLA keeps its low eight bits
+            memory_space=(numbers.get(8, 0) + 128) % 256 - 128,  # XLA keeps the low eight bits
             dynamic_shape_metadata_prefix_bytes=max(numbers.get(15, 0), 0),
             tail_padding_alignment_in_elements=numbers.get(16, 0) or 1,
             split_configs=tuple(splits),
@@ -177,8 +177,8 @@ _LAYOUT_NUMBERS = {
 
 
 def _sparse(what: str, at: int) -> DumpError:
-    """The error for what only the layout of a sparse array has."""
-    message = f"LayoutProto: only a sparse array has {what}, and XLA has no sparse arrays any more"
+    """The error for a feature of sparse layouts."""
+    message = f"LayoutProto: only sparse arrays have {what}, and XLA no longer has sparse arrays"
     return DumpError(message, position=at)
 
 
@@ -201,7 +201,7 @@ def _read_split(outer: Field) -> SplitConfig:
 
 
 def read_program_shape(view: memoryview, at: int = 0) -> ProgramShape:
-    """The parameters and the result of a ProgramShapeProto. DumpError for any other bytes."""
+    """Read a ProgramShapeProto. DumpError for an invalid message."""
     parameters, names = [], []
     messages: dict[int, Field] = {}
     for field in fields(view, "ProgramShapeProto", at):
@@ -221,9 +221,9 @@ def read_program_shape(view: memoryview, at: int = 0) -> ProgramShape:
 
 
 def write_shape(shape: AnyShape, depth: int = 0) -> bytes:
-    """A ShapeProto; `depth` is that of the shape in others.
+    """Write a ShapeProto; `depth` is its nesting in other shapes.
 
-    DumpError for more than 100 shapes inside each other, which no protobuf parser reads.
+    DumpError for shapes nested more than 100 deep, which no protobuf parser reads.
 
     >>> write_shape(Shape("bf16", (3, 5))).hex()
     '10101a0203052a070a02010080010132020000'
@@ -246,7 +246,7 @@ def write_shape(shape: AnyShape, depth: int = 0) -> bytes:
 
 
 def write_layout(layout: Layout) -> bytes:
-    """A LayoutProto.
+    """Write a LayoutProto.
 
     >>> write_layout(Layout((0,), memory_space=5)).hex()
     '0a01004005800101'

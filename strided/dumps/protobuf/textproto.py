@@ -1,4 +1,4 @@
-r"""Protobuf's text form, turned into its wire form.
+r"""Convert protobuf's text form to its wire form.
 
 XLA writes snapshots as text if ``xla_dump_hlo_as_text`` is set::
 
@@ -28,8 +28,7 @@ from strided.dumps.protobuf.schema import FieldType
 from strided.dumps.protobuf.varints import encode_varints
 from strided.errors import DumpError
 
-# Possessive quantifiers: these patterns never backtrack. Python before 3.11.5 goes on from where a choice failed;
-# ``(?!)`` as the last one fails where it began.
+# Possessive quantifiers keep these patterns from backtracking. For ``(?!)`` see `dumps.hlo.lexer.BLANKS`.
 _SPACE = r"(?:[\s;,]++|#[^\n]*+)*+"
 _SCALAR = r"[-+.\w]++"
 _STRING = r"""(?:"(?:[^"\\\n]++|\\[^\n])*+"|'(?:[^'\\\n]++|\\[^\n])*+')"""
@@ -57,7 +56,7 @@ _CLOSES = {"{": "}", "<": ">"}
 
 @dataclass(slots=True)
 class _Frame:
-    """A message that is being read. `fields` is None inside an undeclared field."""
+    """A message that is being read; `fields` is None inside an undeclared field."""
 
     message: str
     fields: dict[str, FieldType] | None
@@ -67,9 +66,9 @@ class _Frame:
 
 
 def encode(text: str, message: str) -> bytes:
-    """The wire form of the text form of a message, by its name in the schema.
+    """Convert the text form of a message, named as in the schema, to the wire form.
 
-    DumpError, with line and column, for text that is no such message.
+    DumpError, with line and column, for invalid text.
 
     >>> encode('element_type: F32 dimensions: [2, 3]', "ShapeProto").hex()
     '100b1a020203'
@@ -147,7 +146,7 @@ class _Reader:
         return items
 
     def _run(self, name: str, known: FieldType | None) -> list[str]:
-        """The value, or all values of a repeated number that follow one another."""
+        """The value, or all consecutive values of a repeated number."""
         items = [self._item(name)]
         if known is not None and known.repeated and (known.type in _NUMBERS or known.type == "bool"):
             more, value = _run_patterns(name)
@@ -179,7 +178,7 @@ class _Reader:
 
 @cache
 def _run_patterns(name: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
-    """A run of one field's values, and one of them. Comments end the run: their text would be taken for values."""
+    """Patterns for a run of one field's values, and for one of them. Comments end a run."""
     run = rf"(?:[\s;,]++{name}\s*+:\s*+{_SCALAR}(?![^\s;,#}}>])|(?!))*+"
     return re.compile(run, re.ASCII), re.compile(rf"{name}\s*+:\s*+({_SCALAR})", re.ASCII)
 
@@ -192,13 +191,13 @@ def _numbers(type_name: str, items: list[str]) -> npt.NDArray[Any]:
         names = schema.enums()[type_name]
         return np.array([names[item] if item in names else _integer(item) for item in items], np.int32)
     if dtype.kind == "f":
-        with np.errstate(over="ignore"):  # too large: infinity, as in protobuf
+        with np.errstate(over="ignore"):  # becomes infinity, as in protobuf
             return np.array([_float(item) for item in items]).astype(dtype.newbyteorder("<"))
     return np.array([_integer(item) for item in items], dtype)
 
 
 def _integer(item: str) -> int:
-    if "_" in item or len(item) > 70:  # what int() takes and protobuf does not
+    if "_" in item or len(item) > 70:  # accepted by int(), but not by protobuf
         raise ValueError
     digits = item.lstrip("-")
     return int(item, 8 if digits.startswith("0") and digits.isdigit() else 0)

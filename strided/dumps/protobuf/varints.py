@@ -1,7 +1,7 @@
-"""Packed varints by the million: the 32- and 64-bit integers of a LiteralProto.
+"""Decode and encode many packed varints, as of a LiteralProto's 32- and 64-bit integers.
 
-NumPy decodes about 100 MB a second. From `Limits.varint_bytes` on, a kernel that does several times that on each thread
-is worth loading (asv: ``snapshots.Varints``).
+NumPy decodes about 100 MB/s. From `Limits.varint_bytes`, a kernel is worth loading, which is several times as fast on
+each thread (asv: ``snapshots.Varints``).
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ from strided.runtime import limits
 from strided.runtime.aliases import Bytes
 from strided.runtime.threads import get_num_threads, run
 
-#: Bytes decoded by one task, and numbers encoded at a time: NumPy's temporaries fit the cache.
+#: Bytes decoded by a task, and numbers encoded at a time, so that NumPy's temporaries fit the cache.
 _TASK_BYTES = 1 << 17
 _CHUNK = 1 << 16
 
-#: The least numbers of two, three, ... ten septets.
+#: The least numbers that take two, three, ... ten bytes of seven bits.
 _SEPTETS = np.array([1 << 7 * k for k in range(1, 10)], np.uint64)
 
 
 def decode_varints(
     view: memoryview, dtype: npt.DTypeLike, wanted: str, at: int = 0, *, count: int | None = None
 ) -> npt.NDArray[Any]:
-    """Packed varints as an array, cut to `dtype`, integers or bool, as in protobuf (True is any number but 0).
+    """Decode packed varints to an array of integers or bools, truncated to `dtype` as in protobuf.
 
-    DumpError if there are not `count` of them, one has more than ten bytes, or the last one is incomplete; it names
-    what was `wanted`, and at which byte of the file.
+    DumpError, which names `wanted` and the byte of the file, if there are not `count` of them, one has more than ten
+    bytes, or the last one is incomplete.
 
     >>> decode_varints(memoryview(bytes([150, 1, 2])), np.int32, "an example")
     array([150,   2], dtype=int32)
@@ -56,7 +56,7 @@ def decode_varints(
 
 
 def _count(data: Bytes) -> int:
-    return int(np.count_nonzero(data.view(np.int8) >= 0))  # only the last byte of a varint lacks the top bit
+    return int(np.count_nonzero(data.view(np.int8) >= 0))  # only the last byte of a varint has no top bit
 
 
 def _too_long(wanted: str, at: int) -> DumpError:
@@ -64,11 +64,11 @@ def _too_long(wanted: str, at: int) -> DumpError:
 
 
 def _task_bounds(data: Bytes, wanted: str, at: int) -> list[int]:
-    """Where tasks begin and end, always between two varints."""
+    """The boundaries of tasks, which lie between varints."""
     cuts = [0]
     while cuts[-1] < data.size:
         last = min(cuts[-1] + _TASK_BYTES, data.size)
-        first = max(last - 10, cuts[-1])  # one of ten bytes ends a varint
+        first = max(last - 10, cuts[-1])  # one of ten bytes must end a varint
         ends = np.flatnonzero(data[first:last] < 0x80)
         if not ends.size:
             raise _too_long(wanted, at + first)
@@ -99,7 +99,7 @@ def _decode_by_numpy(data: Bytes, out: npt.NDArray[Any], wanted: str, at: int) -
 def _decode_by_kernel(
     name: str, data: Bytes, out: npt.NDArray[Any], tasks: list[tuple[int, int, int]], wanted: str, at: int
 ) -> None:
-    """Each task is where its bytes begin and end, and where its numbers go."""
+    """Decode by a kernel; a task is the start and end of its bytes, and the index of its first number."""
     kernel = kernels.load(name)
     unsigned = out.view(f"u{out.itemsize}")
 
@@ -112,7 +112,7 @@ def _decode_by_kernel(
 
 
 def encode_varints(values: npt.NDArray[Any]) -> bytes:
-    """An array of integers as packed varints; negative ones take ten bytes, as in protobuf's int32 and int64.
+    """Encode integers as packed varints; negative ones take ten bytes, as for protobuf's int32 and int64.
 
     >>> encode_varints(np.array([150, 2])).hex()
     '960102'

@@ -1,4 +1,4 @@
-"""Protobuf's wire format: bounded reads, and writes.
+"""Read and write protobuf's wire format, with bounds checks.
 
 A message is a run of fields. Each field begins with a tag, the varint ``number << 3 | kind``, and holds
 
@@ -36,7 +36,7 @@ VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
 
 _KINDS = {VARINT: "a varint", FIXED64: "eight bytes", BYTES: "a run of bytes", FIXED32: "four bytes"}
 
-#: How deep messages may nest: protobuf's own limit.
+#: The deepest nesting of messages: protobuf's own limit.
 MAX_DEPTH = 100
 
 _MASK64 = (1 << 64) - 1
@@ -47,9 +47,9 @@ _V = TypeVar("_V", bound=View)
 
 
 class Field(NamedTuple):
-    """One field of a message: unpacks as ``number, kind, value, at``.
+    """A field of a message.
 
-    `value` is the unsigned 64-bit number of a varint, the payload of the other kinds; it begins at byte `at` of the
+    `value` is the unsigned 64-bit number of a varint, or the payload of other kinds; it begins at byte `at` of the
     file.
     """
 
@@ -79,11 +79,11 @@ class Field(NamedTuple):
         return memoryview(self.value) if isinstance(self.value, bytearray) else self.value
 
     def text(self, wanted: str) -> str:
-        """The text of a string field; invalid UTF-8 is shown as ``\\xff``."""
+        """The text of a string field; invalid UTF-8 becomes ``\\xff``."""
         return str(loaded(self.view(wanted)), "utf-8", "backslashreplace")
 
     def integers(self, wanted: str) -> list[int]:
-        """The numbers of one occurrence of a repeated int64 (int32, enum, bool) field, packed or not; short lists."""
+        """The numbers of one occurrence of a repeated int64 (int32, enum, bool) field, packed or not."""
         if self.kind == VARINT:
             return [signed(self.value)]
         payload, numbers, position = self.view(wanted), [], 0
@@ -112,7 +112,7 @@ def as_view(data: Any) -> memoryview:
 
 
 def fields(view: View, wanted: str, at: int = 0) -> Iterator[Field]:
-    """The fields of one message, in the order of the wire.
+    """The fields of a message, in wire order.
 
     Parameters
     ----------
@@ -126,13 +126,13 @@ def fields(view: View, wanted: str, at: int = 0) -> Iterator[Field]:
     Raises
     ------
     DumpError
-        Bytes that are no fields, or a length that runs over the end.
+        Invalid bytes, or a length beyond the end.
 
     >>> [(field.number, field.kind, field.value) for field in fields(memoryview(bytes([8, 150, 1])), "Example")]
     [(1, 0, 150)]
     """
     position, size = 0, len(view)
-    new = tuple.__new__  # NamedTuple's own constructor takes twice as long
+    new = tuple.__new__  # NamedTuple's constructor takes twice as long
     while position < size:
         tag_at = position
         tag = view[position]
@@ -169,9 +169,9 @@ def fields(view: View, wanted: str, at: int = 0) -> Iterator[Field]:
 
 
 def read_varint(view: View, position: int, wanted: str, at: int = 0) -> tuple[int, int]:
-    """The varint at `position` (unsigned, 64 bits), and where it ends.
+    """The varint at `position` (unsigned, 64 bits), and its end.
 
-    DumpError if it runs over the end, or over ten bytes.
+    DumpError if it is incomplete, or longer than ten bytes.
 
     >>> read_varint(memoryview(bytes([150, 1])), 0, "an example")
     (150, 2)
@@ -189,7 +189,7 @@ def read_varint(view: View, position: int, wanted: str, at: int = 0) -> tuple[in
 
 
 def take(view: _V, position: int, size: int, wanted: str, at: int = 0) -> _V:
-    """`size` bytes from `position` on, not copied. DumpError if fewer remain."""
+    """`size` bytes from `position`, not copied. DumpError if fewer remain."""
     remained = len(view) - position
     if not 0 <= size <= remained:
         raise _short(wanted, size, at + position, max(remained, 0))
@@ -197,14 +197,14 @@ def take(view: _V, position: int, size: int, wanted: str, at: int = 0) -> _V:
 
 
 def merged(payloads: list[_V]) -> _V | memoryview:
-    """The payload of a singular message field, its occurrences merged."""
+    """The payload of a singular message field with its occurrences merged."""
     return payloads[0] if len(payloads) == 1 else memoryview(b"".join(map(loaded, payloads)))
 
 
 def join(found: dict[int, Field], field: Field, wanted: str) -> None:
-    """Put a singular message field into `found` by its number; a later part of it goes behind the earlier ones.
+    """Put a singular message field into `found` by its number, appended to earlier occurrences of it.
 
-    As they come: a part takes no more memory than its bytes, though a hostile message may have very many.
+    Occurrences are joined at once, so that very many in a hostile message take no more memory than their bytes.
 
     >>> found = {}
     >>> for field in fields(memoryview(bytes.fromhex("0a0101" "0a0102")), "Example"):
@@ -221,7 +221,7 @@ def join(found: dict[int, Field], field: Field, wanted: str) -> None:
 
 
 def signed(value: int) -> int:
-    """An unsigned 64-bit number read as two's complement.
+    """An unsigned 64-bit number as two's complement.
 
     >>> signed(2**64 - 1)
     -1
@@ -241,7 +241,7 @@ def _count(size: int) -> str:
 
 
 def varint(value: int) -> bytes:
-    """One number as a varint; a negative one as its 64-bit two's complement.
+    """A number as a varint; a negative one as its 64-bit two's complement.
 
     >>> varint(150).hex(), len(varint(-1))
     ('9601', 10)
@@ -256,7 +256,7 @@ def varint(value: int) -> bytes:
 
 
 def tag(number: int, kind: int) -> bytes:
-    """The tag that begins a field.
+    """A field's tag.
 
     >>> tag(2, BYTES).hex()
     '12'
@@ -265,7 +265,7 @@ def tag(number: int, kind: int) -> bytes:
 
 
 def integer_field(number: int, value: int) -> bytes:
-    """A varint field; empty if the value is 0, as in proto3.
+    """A varint field; empty for 0, as in proto3.
 
     >>> integer_field(7, 4).hex(), integer_field(7, 0)
     ('3804', b'')
@@ -274,7 +274,7 @@ def integer_field(number: int, value: int) -> bytes:
 
 
 def bytes_field(number: int, payload: Buffer) -> bytes:
-    """A field of bytes, UTF-8 text or a message, even an empty one.
+    """A field of bytes, UTF-8 text or a message, even if empty.
 
     >>> bytes_field(1, b"ab").hex()
     '0a026162'
@@ -283,7 +283,7 @@ def bytes_field(number: int, payload: Buffer) -> bytes:
 
 
 def bytes_head(number: int, size: int) -> bytes:
-    """Tag and length of a payload of `size` bytes that is written separately."""
+    """The tag and length before a payload of `size` bytes."""
     return tag(number, BYTES) + varint(size)
 
 

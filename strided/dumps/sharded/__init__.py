@@ -1,1 +1,1 @@
-"""Shards: the buffers of several devices as one array, and back."""
+"""Shards: combine the buffers of several devices into one array, and the reverse."""

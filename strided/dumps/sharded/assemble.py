@@ -1,7 +1,7 @@
-"""Many per-device buffers as one global array, and one array cut into per-device buffers.
+"""Combine per-device buffers into a global array, and split an array into per-device buffers.
 
-A sharding cuts the global array into tiles of one shape; each lies on one device, or as copies on several, in a buffer
-with a layout of its own. `assemble` makes the buffers a `ShardedArray`; `shard` is the way back.
+A sharding cuts the global array into tiles of equal shape; each lies on one device, or is replicated on several, in a
+buffer with its own layout. `assemble` combines the buffers into a `ShardedArray`; `shard` is the reverse.
 """
 
 from __future__ import annotations
@@ -25,23 +25,23 @@ from strided.wording import counted
 
 __all__ = ["ShardedArray", "assemble", "shard"]
 
-#: More devices than any machine has; a text may name 2^60 of them.
+#: The most devices that `shard` makes buffers for; a text may name 2^60.
 _MOST_DEVICES = 1 << 20
 
 
 def assemble(
     shards: Sequence[Any] | Mapping[int, Any], sharding: Sharding | str, shape: Shape | str | Sequence[SupportsIndex]
 ) -> ShardedArray:
-    """One global array over the buffers of many devices.
+    """Combine the buffers of many devices into one global array.
 
     Parameters
     ----------
     shards : sequence, or mapping of device number to shard
         LayoutArrays, ndarrays, raw buffers or paths of raw dumps, which are mapped on demand. A device may be missing
-        if others hold copies or its part is not read.
+        if others hold replicas or its part is not read.
     sharding : Sharding or str
     shape : Shape, str, or sequence of int
-        Of the global array. Raw buffers need an element type and the layout of every shard:
+        The shape of the global array. Raw buffers also need an element type and the layout of the shards:
         ``"bf16[8,4096]{1,0:T(8,128)(2,1)}"``.
 
     Returns
@@ -51,15 +51,15 @@ def assemble(
     Raises
     ------
     UnsupportedError
-        A sharding that does not say where data are (manual, unknown), that leaves partial sums, or a tuple.
+        A sharding that does not determine where data lie (manual, unknown), has partial sums, or is a tuple.
     DumpError
-        Shards of a wrong shape or dtype, or of devices that hold nothing; for files, when they are opened.
+        Shards of a wrong shape or dtype, or of devices that hold nothing; raised for files when they are opened.
     NotationError
-        The text is no sharding, or no shape.
+        The text is not a valid sharding or shape.
     LayoutError
-        Not as many dimensions as the sharding cuts.
+        The array's rank differs from the number of dimensions that the sharding cuts.
     TypeError
-        One path or one buffer in place of a sequence or mapping of shards; `shape` is none.
+        A single path or buffer instead of a sequence or mapping of shards; an invalid `shape`.
 
     >>> left, right = np.array([[0, 1], [4, 5]]), np.array([[2, 3], [6, 7]])
     >>> assemble([left, right], "{devices=[1,2]<=[2]}", (2, 4))[1, ::-1]
@@ -95,34 +95,34 @@ def shard(
     padding: Any = None,
     element_type: str | None = None,
 ) -> dict[int, LayoutArray]:
-    """The buffers that devices hold of an array, by device number: what `assemble` undoes.
+    """Split an array into per-device buffers, by device number; the reverse of `assemble`.
 
     Parameters
     ----------
     array : array_like or LayoutArray
     sharding : Sharding or str
     layout : str or Layout, optional
-        Of every shard; by default row-major.
+        The layout of every shard; by default row-major.
     num_devices : int, optional
-        How many devices there are, if the sharding does not say ({replicated}).
+        The number of devices, if the sharding does not say ({replicated}).
     padding : scalar, PaddingValue or str, optional
-        Fill of short shards and of the layout's padding, as for `LayoutArray.from_numpy`; by default zero.
+        Fills short shards and the layout's padding, as for `LayoutArray.from_numpy`; by default zero.
     element_type : str, optional
         XLA's name, for types that NumPy lacks, such as "s4".
 
     Returns
     -------
     dict of int to LayoutArray
-        Devices that hold copies share one buffer.
+        Devices that hold replicas share a buffer.
 
     Raises
     ------
     UnsupportedError
-        As for `assemble`; a dtype that XLA lacks; more than a million devices.
+        As for `assemble`; also a dtype that XLA lacks, or more than a million devices.
     LayoutError, NotationError
-        Not as many dimensions as the sharding cuts, or too few devices; a layout that is invalid or does not fit.
+        As for `assemble`; also too few devices, or a layout that is invalid or does not fit.
     TypeError
-        It is not known how many devices there are.
+        The number of devices is unknown.
 
     >>> [one.to_numpy().tolist() for one in shard(np.arange(5), "{devices=[4]<=[4]}", padding=-1).values()]
     [[0, 1], [2, 3], [4, -1], [-1, -1]]
@@ -140,30 +140,30 @@ def shard(
 def tiles_of(
     sharding: Sharding, dims: tuple[int, ...], num_devices: SupportsIndex | None = None
 ) -> list[tuple[tuple[int, ...], Index]]:
-    """The tiles of an array of these dimensions: the devices that hold each, and its slice. Errors as for `shard`."""
+    """The tiles of an array: the devices that hold each, and its slice. Errors as for `shard`."""
     check_whole(sharding)
     slices = sharding.slices(dims, num_devices)
     devices = [sharding.device] if sharding.device is not None else range(len(slices))
     if len(devices) > _MOST_DEVICES:
-        raise UnsupportedError(f"{sharding}: a buffer for each of {counted(len(devices), 'device')} would be too many")
+        raise UnsupportedError(f"{sharding}: too many buffers, one for each of {counted(len(devices), 'device')}")
     return [(owners, slices.of_tile(cell)) for cell, owners in holders_of(sharding, len(dims), devices).items()]
 
 
 def shape_of_shards(
     values: Any, sharding: Sharding, layout: str | Layout | None = None, element_type: str | None = None
 ) -> Shape:
-    """The shape of each device's buffer, short ones included. Errors as for `shard`."""
+    """The shape of every device's buffer. Errors as for `shard`."""
     name = element_type_of_dtype(values.dtype).name if element_type is None else element_type
     return with_layout(name, sharding.shard_shape(values.shape), layout)
 
 
 def laid_out(values: Any, where: Index, shape: Shape, padding: Any = None) -> LayoutArray:
-    """A tile of an array as the buffer of a device, padded up to this shape."""
+    """A tile of an array as a device's buffer, padded to this shape."""
     part = values[where] if values.shape else values
     if part.shape == shape.dimensions:
         return LayoutArray.from_numpy(part, shape, padding)
     fill = padding_scalar("zero" if padding is None else padding, shape.dtype)
-    if fill is None:  # what it holds is unknown
+    if fill is None:  # undefined contents
         fill = np.zeros((), shape.dtype)
     laid = LayoutArray.from_numpy(np.broadcast_to(fill, shape.dimensions), shape, padding)
     if part.size:
@@ -172,7 +172,7 @@ def laid_out(values: Any, where: Index, shape: Shape, padding: Any = None) -> La
 
 
 def check_whole(sharding: Sharding) -> None:
-    """UnsupportedError for a sharding that does not say which pieces of one array the devices hold."""
+    """UnsupportedError for a sharding that does not determine which part of an array each device holds."""
     if sharding.kind == "tuple":
         raise UnsupportedError("a tuple has a sharding for each leaf: take one of its elements")
     if sharding.kind in ("manual", "unknown") or "manual" in sharding.subgroups:

@@ -1,4 +1,4 @@
-"""Copies of one tile on several devices, compared bit for bit."""
+"""Compare the replicas of a tile on several devices bit by bit."""
 
 from __future__ import annotations
 
@@ -16,29 +16,30 @@ from strided.dumps.sharding.sharding import Index
 from strided.runtime.threads import get_num_threads, run
 from strided.wording import counted
 
-#: Elements of a copy compared at a time.
+#: Elements of a replica to compare at a time.
 _CHUNK_ELEMENTS = 1 << 21
 
-#: Lines that a printed report shows; the rest is counted.
+#: The most lines of a printed report.
 _SHOWN = 20
 
 
 @dataclass(frozen=True)
 class ReplicaDifference:
-    """A device whose copy of a tile differs from the others.
+    """A device whose replica of a tile differs from the others.
 
     Attributes
     ----------
     device, reference : int
-        The device, and one of the largest group that agrees, or of the lowest device's among equals.
+        The device, and one of the largest group of devices that agree; of groups of equal size, the one with the lowest
+        device.
     window : tuple of slice
-        The tile, in the global array.
+        The tile's slices of the global array.
     count : int
-        Elements that differ.
+        The number of elements that differ.
     index : tuple of int
-        The first of them, in the global array.
+        The index of the first of them, in the global array.
     value, expected : object
-        What `device` and `reference` hold there.
+        The values of `device` and `reference` there.
     """
 
     device: int
@@ -52,7 +53,7 @@ class ReplicaDifference:
     def __str__(self) -> str:
         first = ", ".join(map(str, self.index))
         value, expected = str(self.value), str(self.expected)
-        if value == expected:  # as two NaNs may print alike
+        if value == expected:  # two NaNs may print alike
             value, expected = _bits_shown(self.value), _bits_shown(self.expected)
         return (
             f"device {self.device} differs from device {self.reference} in {counted(self.count, 'element')} "
@@ -62,14 +63,14 @@ class ReplicaDifference:
 
 @dataclass(frozen=True)
 class ReplicaReport:
-    """What a comparison of copies found: the tiles `compared`, which several devices hold, and their differences."""
+    """The result of comparing replicas: the number of tiles `compared`, and the differences."""
 
     compared: int
     differences: tuple[ReplicaDifference, ...]
 
     @property
     def agree(self) -> bool:
-        """Whether all copies are equal, bit for bit."""
+        """Whether all replicas are equal bit by bit."""
         return not self.differences
 
     @property
@@ -91,7 +92,7 @@ class ReplicaReport:
 
 
 def window_text(window: Index) -> str:
-    """A window of the global array, in NumPy's brackets.
+    """The text of a window of the global array, in brackets.
 
     >>> window_text((slice(0, 8), slice(128, 256)))
     '[0:8, 128:256]'
@@ -102,10 +103,10 @@ def window_text(window: Index) -> str:
 def compare_tiles(
     tiles: Sequence[tuple[Index, Sequence[int]]], copy_of: Callable[[int, tuple[int, ...]], LayoutArray | Array]
 ) -> ReplicaReport:
-    """Compare the copies of each tile bit for bit, so that equal NaNs are equal.
+    """Compare the replicas of each tile bit by bit, so that identical NaNs are equal.
 
-    A tile is a window of the global array and the devices that hold copies. `copy_of` gives that of a device, of the
-    window's size; it is called again each time, so that no more files are open than threads read.
+    A tile is a window of the global array and the devices that hold replicas. `copy_of` returns a device's replica, of
+    the window's size; it is called for each use, so that only as many files are open as threads read.
     """
     sizes = [tuple(s.stop - s.start for s in window) for window, _ in tiles]
     digests: dict[tuple[int, int], bytes] = {}
@@ -128,7 +129,7 @@ def compare_tiles(
 
 
 def _chunks(copy: LayoutArray | Array) -> list[tuple[Any, ...]]:
-    """Keys that cut a copy into pieces of bounded size along its first axes."""
+    """Keys that cut a replica into pieces of bounded size along its first axes."""
     if not copy.ndim or copy.size <= _CHUNK_ELEMENTS:
         return [(...,)]
     rows = max(1, _CHUNK_ELEMENTS * copy.shape[0] // copy.size)
@@ -138,7 +139,7 @@ def _chunks(copy: LayoutArray | Array) -> list[tuple[Any, ...]]:
 
 
 def _bits(values: Any) -> Array:
-    """Values as bytes: one row an element."""
+    """Values as bytes, a row for each element."""
     flat = np.ascontiguousarray(values).reshape(-1)
     return flat.view(np.uint8).reshape(flat.size, flat.dtype.itemsize)
 

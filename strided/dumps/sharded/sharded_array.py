@@ -1,4 +1,4 @@
-"""An array whose elements lie in the buffers of many devices."""
+"""A global array in the buffers of many devices."""
 
 from __future__ import annotations
 
@@ -24,27 +24,27 @@ from strided.runtime.cache import BoundedCache
 from strided.transfer.chunks import Cell, cells_of
 from strided.wording import counted
 
-#: Shards that stay open: each mapped file takes a descriptor, and some systems let a process have 256.
+#: The most shards that stay open: each mapped file takes a descriptor, of which some systems allow only 256.
 MOST_OPEN = 128
 
-#: Tiles that a notebook lists; the rest is counted.
+#: The most tiles that a notebook lists.
 _SHOWN = 32
 
 
 class ShardedArray(GridArray):
-    """A global array whose elements lie in per-device buffers. Made by `strided.assemble`.
+    """A global array in per-device buffers, as returned by `strided.assemble`.
 
-    ``a[key]`` is an ndarray or a scalar, for every key that NumPy takes. ``np.asarray(a)`` and `to_numpy` read
-    everything, `to_layout` into another layout.
+    ``a[key]`` is an ndarray or a scalar, for any NumPy index. ``np.asarray(a)`` and `to_numpy` read everything, and
+    `to_layout` does so in another layout.
 
     Attributes
     ----------
     sharding : Sharding
     shape, shard_shape : tuple of int
-        Of the global array, and of every buffer.
+        The shapes of the global array and of every buffer.
     dtype : dtype
     missing : tuple of tuple of slice
-        The tiles that no given device holds; reading them raises DumpError.
+        The tiles that none of the given devices holds; reading them raises DumpError.
     """
 
     sharding: Sharding
@@ -69,7 +69,7 @@ class ShardedArray(GridArray):
         self._opened = BoundedCache[int, "LayoutArray | Array"](MOST_OPEN)
         self._holders = holders_of(sharding, len(shape), self._given)
         self.dtype: np.dtype[Any] = self._dtype()
-        if xla is None:  # all are arrays, and none takes long to look at
+        if xla is None:  # all are arrays, which are checked at once
             for device in self._given:
                 self.shard(device)
         self.missing: tuple[Index, ...] = tuple(index for cell, index in self._tiles() if cell not in self._holders)
@@ -82,19 +82,19 @@ class ShardedArray(GridArray):
         return self._open(next(iter(self._given.values()))).dtype
 
     def _tiles(self) -> Iterator[tuple[Cell, Index]]:
-        """The tiles that hold elements: coordinates, and slice of the array."""
+        """The coordinates of each tile with elements, and its slice of the array."""
         for cell in cells_of(self.shape, self.shard_shape):
             yield cell, self._slices.of_tile(cell)
 
     # ---- the shards -------------------------------------------------------------------------------------------------
 
     def shard(self, device: SupportsIndex) -> LayoutArray | Array:
-        """The whole buffer of one device as an array, with the padding of a short shard.
+        """A device's whole buffer as an array, including the padding of a short shard.
 
         Raises
         ------
         KeyError
-            No buffer was given for the device.
+            The device has no buffer.
         BufferSizeError
             Raw bytes do not have the size of a shard.
         DumpError
@@ -132,7 +132,7 @@ class ShardedArray(GridArray):
         return found
 
     def _tile(self, cell: Cell) -> LayoutArray | Array:
-        """The tile's buffer, from the first device that holds it."""
+        """A tile's buffer, from the first device that holds it."""
         if cell not in self._holders:
             box = window_text(self._slices.of_tile(cell))
             grid = self.sharding.grid
@@ -145,14 +145,14 @@ class ShardedArray(GridArray):
         return any(overlap.may_share(self._tile(cell), out) for cell in in_memory)
 
     def _is_to_be_opened(self, cell: Cell) -> bool:
-        """Whether a tile is in a file that is not open: it will be in memory of its own."""
+        """Whether a tile is in a file that is not open yet, whose memory cannot be shared with an output."""
         if cell not in self._holders:
-            return False  # so that it is refused before anything is written
+            return False  # so that a missing tile is refused before anything is written
         device = self._holders[cell][0]
         return isinstance(self._given[device], (str, os.PathLike)) and self._opened.get(device) is None
 
     def compare_replicas(self) -> ReplicaReport:
-        """Whether the copies of each tile agree bit for bit, padding aside.
+        """Compare the replicas of each tile bit by bit, except padding.
 
         >>> copies = {0: np.arange(3), 1: np.array([0, 7, 2])}
         >>> a = ShardedArray(copies, Sharding.parse("{replicated}"), (3,), None)
@@ -168,7 +168,7 @@ class ShardedArray(GridArray):
         return compare_tiles(tiles, lambda device, size: self.shard(device)[tuple(map(slice, size))])
 
     def to_layout(self, layout: str | Layout | None = None) -> LayoutArray:
-        """All values in one layout, with zeros as padding.
+        """All values as one array in a layout, with zeros as padding.
 
         >>> halves = {0: np.array([[1], [2]], np.uint8), 1: np.array([[3], [4]], np.uint8)}
         >>> a = ShardedArray(halves, Sharding.parse("{devices=[1,2]<=[2]}"), (2, 2), None)
@@ -212,7 +212,7 @@ class ShardedArray(GridArray):
 
 
 def holders_of(sharding: Sharding, rank: int, given: Collection[int]) -> dict[Cell, tuple[int, ...]]:
-    """The devices, out of those given, that hold each tile of an array of that rank."""
+    """The given devices that hold each tile of an array of this rank."""
     if any(device < 0 for device in given):
         raise DumpError(f"{sharding} has no device {min(given)}")
     if sharding.grid is None:
@@ -232,12 +232,12 @@ def holders_of(sharding: Sharding, rank: int, given: Collection[int]) -> dict[Ce
 
 
 def with_layout(name: str, dims: tuple[int, ...], layout: str | Layout | None) -> Shape:
-    """The shape of an element type, dimensions and a layout, by default row-major."""
+    """A shape of an element type, dimensions and a layout (default row-major)."""
     return Shape(name, dims, None if layout is None else layout_of(layout))
 
 
 def shard_of(xla: Shape, dims: tuple[int, ...]) -> Shape:
-    """The shape of every device's buffer: an array's, with the dimensions of a shard."""
+    """The shape of every device's buffer: that of the array, with the dimensions of a shard."""
     if xla.layout is None:
         raise UnsupportedError(f"{xla} holds no values")
     try:
@@ -247,7 +247,7 @@ def shard_of(xla: Shape, dims: tuple[int, ...]) -> Shape:
 
 
 def _is_raw(given: LayoutArray | Array, xla: Shape | None) -> bool:
-    """Whether an ndarray is a raw buffer rather than the values themselves."""
+    """Whether an ndarray is a raw buffer rather than values."""
     if isinstance(given, LayoutArray) or xla is None or given.dtype != np.uint8 or given.ndim != 1:
         return False
     # The values of a short shard, of one dimension, are as long as no buffer.

@@ -1,13 +1,13 @@
-"""Shardings that name the axes of a mesh: ``{mesh['x'=2,'y'=4], [{'x'}, {}], replicated={'y'}}``.
+"""Shardings with named mesh axes: ``{mesh['x'=2,'y'=4], [{'x'}, {}], replicated={'y'}}``.
 
-Each dimension of the array lists, major to minor, the mesh axes that cut it; the other axes hold copies, unless they
-are manual or hold partial sums. A sub-axis ``'x':(p)k`` of an axis of size n is the middle one of the factors p, k,
-n/(p*k). A ``?`` leaves a dimension open for further cutting and moves no data.
+Each dimension of the array lists, from major to minor, the mesh axes that cut it; other axes are replicated, unless
+they are manual or unreduced. A sub-axis ``'x':(p)k`` of an axis of size n is the middle one of the factors p, k,
+n/(p*k). A ``?`` leaves a dimension open for further sharding, and does not affect where data lie.
 
-The mesh is a `TileAssignment`. Cutting its axes at the sub-axes reshapes it, and bringing them into the order of the
-array's dimensions transposes it (`NamedSharding.tile_assignment`).
+The mesh is a `TileAssignment`. Splitting its axes into sub-axes reshapes it, and sorting them by the array's dimensions
+transposes it (`NamedSharding.tile_assignment`).
 
-Partial values are summed unless another reduction stands before their axes, as newer compilers print it:
+Partial values are summed, unless another reduction precedes their axes, as newer compilers print it:
 ``unreduced=max{'y'}``, or ``unreduced=max`` for all axes.
 """
 
@@ -22,15 +22,15 @@ from itertools import chain, combinations, pairwise
 from strided.dumps.sharding.tile_assignment import TileAssignment
 from strided.errors import LayoutError
 
-#: What makes one value of the partial values on unreduced axes; the first is not printed.
+#: The reductions of partial values on unreduced axes; the first is not printed.
 REDUCTIONS = ("sum", "max", "min")
-#: The lists of mesh axes that cut no dimension, in XLA's order; the name of one alone stands for all axes.
+#: The lists of mesh axes that cut no dimension, in XLA's order; a bare name means all axes.
 AXIS_LISTS = ("replicated", "unreduced", "manual")
 
 
 @dataclass(frozen=True)
 class Axis:
-    """A mesh axis by number, or its sub-axis of `size` behind a factor of `pre_size`; both are 0 for a whole axis."""
+    """A mesh axis by number, or its sub-axis of `size` after a factor of `pre_size`; both are 0 for a whole axis."""
 
     index: int
     pre_size: int = 0
@@ -38,19 +38,19 @@ class Axis:
 
     @classmethod
     def part(cls, index: int, pre_size: int, size: int) -> Axis:
-        """A sub-axis; LayoutError if it cuts nothing."""
+        """A sub-axis; LayoutError if it is trivial."""
         if pre_size < 1 or size < 2:
             raise LayoutError("a sub-axis needs a size of 2 or more behind a factor of 1 or more")
         return cls(index, pre_size, size)
 
     def bounds(self, axis_size: int) -> tuple[int, int]:
-        """The factors of the axis before and up to its end: ``(1, axis_size)`` for a whole axis."""
+        """The products of the axis's factors before it and up to its end: ``(1, axis_size)`` for a whole axis."""
         return (self.pre_size, self.pre_size * self.size) if self.size else (1, axis_size)
 
 
 @dataclass(frozen=True)
 class DimensionSharding:
-    """The axes that cut one dimension, major to minor; `open` if it may be cut further."""
+    """The axes that cut one dimension, from major to minor; `open` if it may be cut further."""
 
     axes: tuple[Axis, ...] = ()
     open: bool = False
@@ -58,7 +58,7 @@ class DimensionSharding:
 
 @dataclass(frozen=True)
 class Mesh:
-    """Named axes over a grid of devices, or one device without axes (``maximal_mesh``), or nothing (``mesh[]``).
+    """Named axes of a grid of devices, or one device without axes (``maximal_mesh``), or nothing (``mesh[]``).
 
     The dimensions of `devices` are the sizes of the axes; it is None for ``mesh[]``.
     """
@@ -68,7 +68,7 @@ class Mesh:
 
     def __post_init__(self) -> None:
         if not self.names:
-            if self.devices is not None and self.devices.digits is not None:  # XLA keeps no iota without axes
+            if self.devices is not None and self.devices.digits is not None:  # without axes, XLA has no iota
                 object.__setattr__(self, "devices", None)
             return
         if len(set(self.names)) < len(self.names):
@@ -80,7 +80,7 @@ class Mesh:
             count = tuple(range(self.devices.size))
             if tuple(sorted(self.devices.devices)) != count:
                 raise LayoutError("the devices of a mesh should be 0, 1, 2, ... in some order")
-            if self.devices.devices == count:  # XLA aborts on a list that is the default
+            if self.devices.devices == count:  # XLA aborts on a list that equals the default
                 object.__setattr__(self, "devices", TileAssignment.iota(self.devices.dimensions))
 
     @property
@@ -89,7 +89,7 @@ class Mesh:
 
     @property
     def is_maximal(self) -> bool:
-        """Whether it is a single device and not a mesh."""
+        """Whether it is a single device rather than a mesh."""
         return not self.names and self.devices is not None
 
     def __str__(self) -> str:
@@ -104,12 +104,12 @@ class Mesh:
 
 @dataclass(frozen=True)
 class NamedSharding:
-    """Where the axes of a mesh go. Prints as XLA does.
+    """The assignment of mesh axes to an array's dimensions. Prints as XLA does.
 
-    `reduction` says how the parts of unreduced axes make one value: "sum", "max" or "min".
-    If no dimension is cut and all devices hold partial sums (or are manual), nothing else is kept, not even axes of
-    size 1 in the other lists. LayoutError for axes that do not exist, overlap, could be written as one, or stand in
-    the wrong order.
+    `reduction` combines the partial values of unreduced axes: "sum", "max" or "min".
+
+    If no dimension is cut and all devices are unreduced (or manual), the other lists are dropped, even axes of size 1.
+    LayoutError for axes that do not exist, overlap, could be written as one, or are in the wrong order.
     """
 
     mesh: Mesh
@@ -137,11 +137,11 @@ class NamedSharding:
 
     @property
     def _lists(self) -> list[tuple[Axis, ...]]:
-        """The axes of each dimension, and those of each of the `AXIS_LISTS`."""
+        """The axes of each dimension, followed by those of each of the `AXIS_LISTS`."""
         return [*(dim.axes for dim in self.dim_shardings), *(getattr(self, word) for word in AXIS_LISTS)]
 
     def _normalise(self) -> None:
-        """Drop what XLA does not keep."""
+        """Drop what XLA drops."""
         for word in AXIS_LISTS[1:]:
             axes = getattr(self, word)
             if axes and not self.dim_shardings and self._total(axes) == math.prod(self.mesh.sizes):
@@ -170,7 +170,7 @@ class NamedSharding:
         for axis in axes:
             by_index.setdefault(axis.index, []).append(axis)
         for index, used in by_index.items():
-            if len(used) > 64:  # an axis below 2**63 has no more factors
+            if len(used) > 64:  # no axis below 2**63 has more factors
                 raise LayoutError(f"{self._axis_text(used[0])} is used {len(used)} times")
             whole = self.mesh.sizes[index]
             for one, other in combinations(used, 2):
@@ -179,7 +179,7 @@ class NamedSharding:
                     raise LayoutError(f"{self._axis_text(one)} and {self._axis_text(other)} overlap")
 
     def tile_assignment(self) -> tuple[TileAssignment, tuple[str, ...]]:
-        """The same sharding as a grid, and the kinds of its last dimensions: manual, unreduced, replicated."""
+        """The sharding as a grid, and the kinds of its last dimensions: manual, unreduced, replicated."""
         mesh = self.mesh.devices or TileAssignment.iota(())
         parts = self._parts()
         fine = mesh.reshaped([high // low for _, low, high in parts])
@@ -213,7 +213,7 @@ class NamedSharding:
         return fine.transposed([*order, *left]).reshaped(dimensions), tuple(subgroups)
 
     def _parts(self) -> list[tuple[int, int, int]]:
-        """The mesh axes cut wherever a sub-axis begins or ends: (axis, factor before, factor up to its end)."""
+        """The mesh axes split at all bounds of sub-axes: (axis, factor before, factor up to the end)."""
         points = [{1, size} for size in self.mesh.sizes]
         for axis in chain.from_iterable(self._lists):
             points[axis.index].update(axis.bounds(self.mesh.sizes[axis.index]))
@@ -252,7 +252,7 @@ class NamedSharding:
 
 
 def quoted(name: str) -> str:
-    """An axis name as XLA prints it; quotes and backslashes are escaped, which XLA forgets.
+    """An axis name as XLA prints it, but with quotes and backslashes escaped, which XLA neglects.
 
     >>> print(quoted("x"), quoted("it's"))
     'x' 'it\\'s'

@@ -1,4 +1,4 @@
-"""The text of shardings that name a mesh, and what both forms share: lists of devices, and metadata, kept as text."""
+"""Parse shardings with a mesh; and device lists and metadata (kept as text), which both forms have."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from strided.layout.lexer import Lexer
 
 T = TypeVar("T")
 
-#: One device without axes: jaxlib 0.10 prints the first word, 0.12 the second.
+#: Words for one device without axes: jaxlib 0.10 prints the first, 0.12 the second.
 ONE_DEVICE = ("maximal_mesh", "single_device")
 
 
 def read_device(lexer: Lexer) -> int:
-    """The number of a device."""
+    """Parse a device number."""
     return lexer.build(lexer.start, device_number, lexer.required_integer("a device number"))
 
 
 def read_iota(lexer: Lexer, start: int, dimensions: list[int]) -> TileAssignment:
-    """The devices of an iota, as in ``[2,4]T(1,0)``, for a grid of these dimensions."""
+    """Parse an iota such as ``[2,4]T(1,0)``, for a grid of these dimensions."""
     lexer.expect("[", "'[' and the sizes of the iota")
     sizes = lexer.integers("a size of the iota")
     lexer.expect("]")
@@ -37,7 +37,7 @@ def read_iota(lexer: Lexer, start: int, dimensions: list[int]) -> TileAssignment
 
 
 def read_named(lexer: Lexer, make: Callable[..., T]) -> T:
-    """A sharding that names a mesh, as `make` makes it, up to the brace that ends it."""
+    """Parse a sharding with a mesh, up to its closing brace; `make` builds it."""
     word = lexer.take_word()
     lexer.expect("[", "'[' and the axes of the mesh")
     start = lexer.end
@@ -81,7 +81,7 @@ def _mesh_axis(lexer: Lexer) -> tuple[str, int]:
 
 
 def _assignment(lexer: Lexer, mesh: Mesh, start: int, make: Callable[..., T]) -> T:
-    """What stands behind a mesh: what cuts each dimension, or one word for all, and then lists of axes and metadata."""
+    """Parse what follows a mesh: the axes of each dimension or one word, then lists of axes, and metadata."""
     index = {name: k for k, name in enumerate(mesh.names)}
     axes = _first_axes(lexer, index)
     metadata: tuple[str, ...] = ()
@@ -105,7 +105,7 @@ def _assignment(lexer: Lexer, mesh: Mesh, start: int, make: Callable[..., T]) ->
 
 
 def _first_axes(lexer: Lexer, index: Mapping[str, int]) -> dict[str, Any]:
-    """The fields of a `NamedSharding` that the dimensions in brackets give, or a word for all axes of the mesh."""
+    """Parse dimensions in brackets, or a word for all axes, as fields of a `NamedSharding`."""
     at, word = lexer.start, lexer.take_word()
     wanted = "replicated, manual, unreduced or '['"
     if not word:
@@ -139,7 +139,7 @@ def _expect_word(lexer: Lexer, word: str) -> None:
 
 
 def _axes(lexer: Lexer, index: Mapping[str, int], *, ends: bool) -> tuple[tuple[Axis, ...], bool]:
-    """The axes between braces, and whether a ``?`` ends them (only where it may: `ends`)."""
+    """Parse axes in braces; return them, and whether they end with a ``?``, which is allowed if `ends`."""
     lexer.expect("{", "'{' and the axes of a dimension")
     axes: list[Axis] = []
     if lexer.take("}"):
@@ -173,7 +173,7 @@ def _axis(lexer: Lexer, index: Mapping[str, int]) -> Axis:
 
 
 def read_metadata(lexer: Lexer) -> tuple[str, ...]:
-    """The records of ``{...}`` or ``{{...}, {...}}``, from the first brace on, as text."""
+    """Parse ``{...}`` or ``{{...}, {...}}`` from the first brace; return the records as text."""
     lexer.expect("{")
     if not lexer.take("{"):
         return tuple(filter(None, [_record(lexer)]))
@@ -186,7 +186,7 @@ def read_metadata(lexer: Lexer) -> tuple[str, ...]:
 
 
 def _record(lexer: Lexer) -> str:
-    """The text of a record up to its closing brace: names and values, divided by blanks or commas."""
+    """Parse a record up to its closing brace: names and values, separated by blanks or commas."""
     start, seen = lexer.start, set[str]()
     while not lexer.take("}"):
         if seen:
@@ -201,7 +201,7 @@ def _record(lexer: Lexer) -> str:
 
 
 def _skip_value(lexer: Lexer) -> None:
-    """Go past a string, a number, a bool, or numbers in braces."""
+    """Skip a string, a number, a bool, or numbers in braces."""
     if lexer.text.startswith(("'", '"'), lexer.start):
         lexer.string("a string")
     elif lexer.take("{"):

@@ -1,6 +1,6 @@
-"""OpSharding and NamedShardingProto messages, both ways.
+"""Read and write OpSharding and NamedShardingProto messages.
 
-Metadata are skipped: what they say of a program's source moves no data.
+Metadata on the program's source are skipped, because they do not affect where data lie.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ _GROUPS = ("as", "like")
 
 
 def read_sharding_proto(view: memoryview, make: Callable[..., T]) -> T:
-    """The sharding of an OpSharding message, built by `make` (see `Sharding`).
+    """Read an OpSharding message; `make` builds the sharding (see `Sharding`).
 
-    DumpError for any other message, or one that describes no sharding.
+    DumpError for an invalid message or sharding.
     """
     return _sharding(Fields("OpSharding", view), make, 0)
 
 
 def _sharding(found: Fields, make: Callable[..., T], depth: int) -> T:
     try:
-        if "named_sharding" in found:  # then nothing else counts
+        if "named_sharding" in found:  # all other fields are then ignored
             return make(named=_named(found.message("named_sharding")))
         return _unnamed(found, make, depth)
     except LayoutError as error:
@@ -54,7 +54,7 @@ def _unnamed(found: Fields, make: Callable[..., T], depth: int) -> T:
     devices = found.integers("tile_assignment_devices")
     reshape = found.integers("iota_reshape_dims")
     if kind == "tiled" and len(devices) == 1 and not reshape:
-        kind = "replicated"  # which device is listed does not matter to XLA
+        kind = "replicated"  # XLA ignores which device is listed
     if kind == "maximal":
         if len(devices) != 1:
             raise DumpError(f"a maximal OpSharding needs one device, found {len(devices)}", position=at)
@@ -78,7 +78,7 @@ def _group(found: Fields) -> Group:
 
 
 def _subgroups(found: Fields) -> tuple[str, ...]:
-    """What the last dimensions of a grid hold."""
+    """The kinds of a grid's last dimensions."""
     types = found.integers("last_tile_dims")
     if not found.integer("replicate_on_last_tile_dim"):
         return tuple(_TYPES[k] if 0 <= k < len(_TYPES) else str(k) for k in types)
@@ -128,7 +128,7 @@ def _axes(found: Fields, name: str) -> tuple[Axis, ...]:
 
 
 def write_sharding_proto(sharding: ShardingValue) -> bytes:
-    """The bytes of the OpSharding message of a sharding."""
+    """A sharding as an OpSharding message."""
     if sharding.named is not None:
         return bytes_field(14, _write_named(sharding.named))
     parts = [integer_field(1, _TYPES.index(sharding.kind))]

@@ -1,7 +1,7 @@
-"""Which slice of a global array each device holds: XLA's shardings.
+"""XLA's shardings: which slice of a global array each device holds.
 
 A sharding is a word (``{replicated}``, ``{maximal device=3}``, ...), a grid of devices over the array's dimensions, a
-mesh with named axes (another way to write a grid), or a tuple of those, one per leaf of a tuple shape.
+mesh with named axes (another way to write a grid), or a tuple of these, one per leaf of a tuple shape.
 
 A dimension of size D that is cut into g tiles is cut every c = ceil(D/g) elements: tile i holds
 ``[min(i*c, D), min((i+1)*c, D))``. Leading tiles are full, one may be short, the rest are empty. Every buffer has the
@@ -24,12 +24,12 @@ from strided.layout import Shape
 from strided.runtime.argument_checks import whole
 from strided.wording import counted
 
-#: A slice of every dimension.
+#: A slice for every dimension.
 Index = tuple[slice, ...]
 
 
 class Sharding(ShardingValue):
-    """How an array, or a tuple of arrays, lies over devices. Prints XLA's canonical text.
+    """How an array, or a tuple of arrays, is distributed over devices. Prints as XLA's canonical text.
 
     Devices are logical partition numbers (positions in the device assignment), not hardware ids.
 
@@ -38,21 +38,21 @@ class Sharding(ShardingValue):
     kind : str
         "tiled", "replicated", "maximal", "manual", "unknown", "unreduced" or "tuple".
     grid : TileAssignment or None
-        If tiled: the device of each tile. The last dimensions, one per subgroup, are not dimensions of the array.
+        If tiled: the device of each tile. Its last dimensions, one per subgroup, are not dimensions of the array.
     subgroups : tuple of str
-        What those hold: "replicated" (copies), "unreduced" (partial sums), "manual" or "maximal".
+        The kinds of these dimensions: "replicated", "unreduced" (partial sums), "manual" or "maximal".
     device : int or None
-        If maximal.
+        The device, if maximal.
     elements : tuple of Sharding
-        Of a tuple: one per leaf, in order.
+        For a tuple: a sharding for each leaf, in order.
     named : NamedSharding or None
-        The mesh and its axes, if they are named; the other attributes say the same without names.
+        The mesh and its axes, if named; the other attributes are equivalent.
     group : Group or None
         ``shard_as`` or ``shard_like``.
     metadata : tuple of str
         Kept as text; neither printed nor compared.
     num_devices : int or None
-        How many devices there are, if the text or the message says so; neither printed nor compared.
+        The number of devices, if known; neither printed nor compared.
 
     >>> Sharding.parse("{devices=[2,4]<=[8]}").num_devices, Sharding.parse("{replicated}").num_devices
     (8, None)
@@ -65,14 +65,14 @@ class Sharding(ShardingValue):
 
     @classmethod
     def parse(cls, text: str) -> Sharding:
-        """The sharding that a text spells, in any of XLA's forms.
+        """Parse a sharding's text, in any of XLA's forms.
 
         Raises
         ------
         NotationError
-            Not a sharding; shows what was expected and where.
+            The text is invalid; the message shows what was expected, and where.
         UnsupportedError
-            An iota over more than 65,536 devices of which only a list gives the canonical order.
+            An iota of more than 65,536 devices whose canonical form would be a list.
 
         >>> print(Sharding.parse("{devices=[2,4]<=[2,4]T(0,1)}"))
         {devices=[2,4]<=[8]}
@@ -83,7 +83,7 @@ class Sharding(ShardingValue):
 
     @classmethod
     def from_proto(cls, data: bytes | bytearray | memoryview) -> Sharding:
-        """The sharding in the bytes of an OpSharding message, named or not.
+        """Read a sharding from the bytes of an OpSharding message, named or not.
 
         Parameters
         ----------
@@ -92,14 +92,14 @@ class Sharding(ShardingValue):
         Raises
         ------
         DumpError
-            Not such a message, or one that describes no sharding.
+            An invalid message or sharding.
         UnsupportedError
             As for `parse`.
         """
         return read_sharding_proto(as_view(data), cls)
 
     def to_proto(self) -> bytes:
-        """The bytes of the OpSharding message; metadata are left out.
+        """Write the sharding as an OpSharding message, without metadata.
 
         >>> Sharding.from_proto(Sharding.parse("{maximal device=3}").to_proto())
         Sharding.parse('{maximal device=3}')
@@ -126,11 +126,11 @@ class Sharding(ShardingValue):
 
     @property
     def tile_counts(self) -> tuple[int, ...]:
-        """How many tiles each dimension of the array is cut into; empty if there is no grid."""
+        """The number of tiles along each dimension of the array; empty without a grid."""
         return () if self.grid is None else self.grid.dimensions[: len(self.grid.dimensions) - len(self.subgroups)]
 
     def unnamed(self) -> Sharding:
-        """The same sharding without names: XLA's second form.
+        """The same sharding without axis names, in XLA's older form.
 
         >>> print(Sharding.parse("{mesh['x'=2,'y'=4], [{'y'}, {'x'}]}").unnamed())
         {devices=[4,2]<=[2,4]T(1,0)}
@@ -138,7 +138,7 @@ class Sharding(ShardingValue):
         return replace(self, named=None, elements=tuple(element.unnamed() for element in self.elements))
 
     def shard_shape(self, global_dims: Sequence[SupportsIndex] | Shape) -> tuple[int, ...]:
-        """The dimensions of every device's buffer, in elements; short shards fill only part of it.
+        """The dimensions of every device's buffer, in elements; short shards fill only a part of it.
 
         Parameters
         ----------
@@ -148,8 +148,8 @@ class Sharding(ShardingValue):
         Raises
         ------
         UnsupportedError
-            A tuple.
-        LayoutError
+            The sharding is a tuple.
+            LayoutError
             Not as many dimensions as the grid has, or one of unknown size.
 
         >>> Sharding.parse("{devices=[4]<=[4]}").shard_shape((5,))

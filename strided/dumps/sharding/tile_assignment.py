@@ -1,4 +1,4 @@
-"""Which device sits in which cell of a grid: XLA's tile assignment.
+"""XLA's tile assignment: the device in each cell of a grid.
 
 A grid is either a list of device numbers in row-major order, or an *iota*: an arange, reshaped, transposed, and
 reshaped to the grid. Like a layout, an iota is a sum of digits: the row-major order of the grid counts in a mixed
@@ -25,14 +25,14 @@ import numpy.typing as npt
 from strided.errors import LayoutError, UnsupportedError
 from strided.runtime.lazy import lazy
 
-#: Size of the largest grid written out device by device. Longer lists come only from texts that list them.
+#: The largest grid that is converted to a list of devices. Longer lists come only from texts that have them.
 MAX_LISTED = 1 << 20
 #: The same where a text of a few characters asks for it, whose canonical form no iota expresses: a dump may hold many.
 MAX_UNEVEN = 1 << 16
 
 
 class Digit(NamedTuple):
-    """One digit of an iota: it runs to `size`, and each step adds `stride` to the device number."""
+    """A digit of an iota: it has `size` values, and each step adds `stride` to the device number."""
 
     size: int
     stride: int

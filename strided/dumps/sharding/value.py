@@ -1,4 +1,4 @@
-"""A sharding as a value, which text and protos are read into and written from."""
+"""The value of a sharding, which text and protos are converted from and to."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from strided.dumps.sharding.named import NamedSharding
 from strided.dumps.sharding.tile_assignment import TileAssignment
 from strided.errors import LayoutError
 
-#: Shardings without a grid, by the word that says so.
+#: The words for shardings without a grid.
 KINDS = ("replicated", "maximal", "manual", "unknown", "unreduced")
 
-#: What the last dimensions of a grid may hold, in XLA's order.
+#: The kinds of subgroups, the last dimensions of a grid, in XLA's order.
 SUBGROUPS = ("maximal", "manual", "unreduced", "replicated")
 
 

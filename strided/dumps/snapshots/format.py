@@ -1,4 +1,4 @@
-"""The forms of snapshot files: which one a file has, and where its parts lie. Values are not read."""
+"""Recognise the form of a snapshot file, and locate its parts without reading values."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _LARGEST = (1 << 63) - 1
 
 
 class Literals(Sequence[Literal]):
-    """Literals in a file. Each takes sixteen bytes until it is asked for."""
+    """Literals in a file. Each takes sixteen bytes until it is read."""
 
     def __init__(self, view: View, *, serialized: bool) -> None:
         self._view, self._serialized = view, serialized
@@ -81,7 +81,7 @@ class Outline:
 
 
 def form_of(view: View) -> str | None:
-    """The form of a snapshot that these bytes have, or None.
+    """The form of the snapshot in these bytes; None if they are none.
 
     >>> form_of(memoryview(b"hlo_module { }")), form_of(memoryview(b"HloModule m"))
     ('HloUnoptimizedSnapshot text', None)

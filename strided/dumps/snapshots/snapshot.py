@@ -8,7 +8,7 @@ XLA writes them in several forms:
   arguments of every partition; never results. A protobuf message, protobuf text, or *delimited*: the length of the
   message, the message with the sizes of the arguments, then the arguments in the runtime's own form.
 
-Values are read when they are asked for, from the mapped file or by system calls.
+Values are read on access, from the mapped file or by system calls.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _ABSENT = "the file holds no result"
 #: The field of a module that holds its name.
 _NAME = 1
 
-#: Values that a printed sequence shows.
+#: The most values that a printed sequence shows.
 _SHOWN = 32
 
 _T = TypeVar("_T")
@@ -196,7 +196,7 @@ class Snapshot:
 
     @lazy
     def module(self) -> Module | None:
-        """The program, as `read_hlo` reads it; None if the snapshot holds none.
+        """The program's module, as from `read_hlo`; None if the snapshot has none.
 
         Raises
         ------
@@ -222,7 +222,7 @@ class Snapshot:
 
     @property
     def _donates(self) -> bool:
-        """Whether the module may write results into its parameters."""
+        """Whether the module donates parameters to results."""
         wanted = "HloModuleProto.input_output_alias"
         return self._module_field(8, 0, lambda field: len(field.view(wanted))) > 0
 
@@ -368,7 +368,7 @@ def _results_of(snapshot: Snapshot) -> Values:
 def read_snapshot(
     source: Origin, *, form: str | None = None, max_bytes: SupportsIndex | None = None, mapped: bool = True
 ) -> Snapshot:
-    """The arguments and results of one run, from a file that XLA wrote.
+    """Read a snapshot that XLA wrote: the arguments and results of one run.
 
     Parameters
     ----------

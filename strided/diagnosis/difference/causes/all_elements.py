@@ -1,4 +1,4 @@
-"""What the hypotheses share that are proved by comparing all elements."""
+"""Proof of hypotheses by a comparison of all elements."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from strided.diagnosis.difference.operands import Operand
 from strided.diagnosis.difference.scan import scan
 from strided.diagnosis.difference.values import Tolerance
 
-#: Of more dimensions than these, not all orders are tried: there would be 120 and more.
+#: With more dimensions, not all orders are tried: there would be at least 120.
 MOST_DIMENSIONS = 4
 
-#: What a sentence ends with if not all elements were compared, as those of arrays in many buffers.
+#: The end of a sentence if only a sample was compared, as for arrays in many buffers.
 OF_SAMPLE = ", as far as a sample tells"
 
 
@@ -19,9 +19,9 @@ def all_equal(a: Operand, b: Operand, tolerance: Tolerance) -> bool:
 
 
 def proof(view: Operand | None, b: Operand, tolerance: Tolerance) -> str | None:
-    """What a sentence ends with that b is a view of a; None if some element refutes it.
+    """The end of a sentence that says b equals `view`, a view of a; None if an element refutes it.
 
-    Of arrays in many buffers, which have no views, the sample decides.
+    Arrays in many buffers have no views (None): for these, the sample decides.
     """
     if view is None:
         return OF_SAMPLE

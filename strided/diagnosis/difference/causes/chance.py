@@ -1,4 +1,4 @@
-"""Could a hypothesis explain the mismatches by chance? It could if it was chosen among too many for what they tell."""
+"""Whether a hypothesis may explain the mismatches by chance, because it was chosen among too many others."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from strided.diagnosis.difference.places import LEAST_BITS
 
 
 def is_no_chance(observed: Observations, choice_bits: float) -> bool:
-    """Whether all mismatches tell more than it takes to choose among ``2**choice_bits`` hypotheses.
+    """Whether the mismatches carry more information than a choice among ``2**choice_bits`` hypotheses.
 
-    A mismatch tells as many bits as it takes to write down its value of b: few where b has few distinct ones.
+    The information of a mismatch is that of its value in b: few bits if b has few distinct values.
     """
     counts = observed.value_counts
     shares = counts / counts.sum()

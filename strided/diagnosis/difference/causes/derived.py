@@ -1,4 +1,4 @@
-"""What a hypothesis makes of a, as an array of its own that is compared with b block by block."""
+"""Arrays that a hypothesis derives from a, to be compared with b block by block."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from strided.diagnosis.difference.places import Numbers
 
 
 def view_of(operand: Operand, key: tuple[slice, ...]) -> Operand | None:
-    """A part of an array, without copying it; None of one in many buffers."""
+    """A view of an array; None for one in many buffers."""
     return operand_of(operand.array[key], operand.name) if has_views(operand) else None
 
 
 def transpose_of(operand: Operand, axes: tuple[int, ...]) -> Operand | None:
-    """An array with its axes in another order, without copying it; None of one in many buffers."""
+    """A transposed view of an array; None for one in many buffers."""
     return operand_of(operand.array.transpose(axes), operand.name) if has_views(operand) else None
 
 
 def has_views(operand: Operand) -> bool:
-    """Whether parts of it are arrays of one buffer, too, so that all of them can be compared."""
+    """Whether an operand lies in one buffer, so that it has views, which can be compared as a whole."""
     return isinstance(operand, (Wrapped, Plain))
 
 
@@ -56,7 +56,7 @@ class Reordered(Operand):
 
 
 class Changed(Operand):
-    """An array whose values a function changes."""
+    """An array with a function applied to its values."""
 
     def __init__(self, operand: Operand, change: Callable[[Array], Array], dtype: np.dtype[Any]) -> None:
         super().__init__(operand.array, operand.name)

@@ -1,4 +1,4 @@
-"""Which cause explains the mismatches?"""
+"""Find the cause that explains the mismatches."""
 
 from __future__ import annotations
 
@@ -29,16 +29,15 @@ from strided.diagnosis.difference.result import Pattern
 from strided.diagnosis.difference.tally import Tally
 from strided.diagnosis.difference.values import Tolerance
 
-#: Fewer mismatches, or distinct values among them, are explained by chance.
+#: With fewer mismatches, or distinct values among them, a cause may fit by chance.
 LEAST_MISMATCHES, _LEAST_VALUES = 4, 3
-#: Of two values, as in masks, each must be had by so many mismatches; then a hypothesis that is tried on all elements
-#: is no chance.
+#: If there are only two values, as in masks, each must occur in so many mismatches to test hypotheses on all elements.
 _LEAST_OF_VALUE = 32
 
 Hypothesis = Callable[[Observations], Pattern | None]
-#: For few distinct values, too: all elements are compared.
+#: Suitable for few distinct values, because all elements are compared.
 _COMPARED: tuple[Hypothesis, ...] = (transposed, misread_layout, reversed_axes)
-#: For mismatches of many values: of two, as where values are clipped, others are rounded as well by chance.
+#: Only for mismatches of many values: with two, as after clipping, rounding would also fit by chance.
 _OF_MANY_VALUES: tuple[Hypothesis, ...] = (
     other_type,
     rounded,
@@ -58,24 +57,24 @@ _OF_MANY_VALUES: tuple[Hypothesis, ...] = (
 
 
 class Found(NamedTuple):
-    """The first cause that explains nearly all mismatches, and what all of them have in common, if anything."""
+    """The first cause that explains nearly all mismatches, and a constant that all of them share, if any."""
 
     cause: Pattern | None = None
     common: Pattern | None = None
 
 
 def causes_of(a: Operand, b: Operand, tolerance: Tolerance, tally: Tally) -> Found:
-    """What explains the mismatches of two arrays; nothing does if they are few."""
+    """The causes of the mismatches of two arrays; none if they are few."""
     if tally.count < LEAST_MISMATCHES or not tally.shape:
         return Found()
     observed = observations_of(a, b, tolerance, tally)
     counts = observed.value_counts
     if counts.size < _LEAST_VALUES:
-        # Bits that are the same everywhere are so whatever the values; what is compared everywhere takes a mask.
+        # Bits that change alike everywhere are no chance whatever the values; comparing all elements suits masks.
         is_mask = counts.size == 2 and counts.min() >= _LEAST_OF_VALUE
         return Found(_first((other_type, clipped, *(_COMPARED if is_mask else ())), observed))
     cause, common = _first(_OF_MANY_VALUES, observed), steady(observed)
-    # A ramp to which 1 was added looks moved, but for its ends.
+    # A ramp plus 1 looks like a shifted ramp, except at its ends.
     if cause is not None and common is not None and cause.share < 1:
         cause = None
     return Found(cause, common)

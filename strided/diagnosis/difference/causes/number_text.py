@@ -1,4 +1,4 @@
-"""Numbers as text: what gives them back, and what people read."""
+"""Numbers as text: exact, or for sentences."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
-#: Whole numbers up to this have all their digits.
+#: Whole numbers up to this are written with all their digits.
 _MOST_WHOLE = 1e15
 
 
 def shortest(number: Any, dtype: np.dtype[Any]) -> str:
-    """The fewest digits that give a number of a type of floats back; all digits of a whole number.
+    """The fewest digits from which a float of this type can be read back; all digits of a whole number.
 
     >>> shortest(np.float32(0.1), np.dtype(np.float32)), shortest(1 / 3, np.dtype(np.float64))
     ('0.1', '0.3333333333333333')
@@ -26,7 +26,7 @@ def shortest(number: Any, dtype: np.dtype[Any]) -> str:
 
 
 def grouped(text: str) -> str:
-    """A number for a sentence: whole ones with a comma before each three digits.
+    """A number for a sentence, with thousands separators if it is whole.
 
     >>> grouped("-1234567"), grouped("1234.5")
     ('-1,234,567', '1234.5')
@@ -35,7 +35,7 @@ def grouped(text: str) -> str:
 
 
 def range_words(least: str, most: str) -> str:
-    """A range for a sentence, of which either end may be left out, but not both.
+    """A range for a sentence; one of its ends may be empty.
 
     >>> range_words("-1", "1"), range_words("0", ""), range_words("", "1000")
     ('to the range -1 to 1', 'to at least 0', 'to at most 1,000')

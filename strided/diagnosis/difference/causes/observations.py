@@ -1,7 +1,6 @@
-"""The elements on which a hypothesis is tried: few mismatches at first, which end most of them, then more.
+"""The elements on which a hypothesis is tested: first few mismatches, which refute most hypotheses, then more.
 
-A hypothesis about single elements is a `Test`. One about the whole array must also hold for elements that happen to be
-equal.
+A hypothesis is a `Test`. One about the whole array must also hold for elements that are equal.
 """
 
 from __future__ import annotations
@@ -22,27 +21,27 @@ from strided.diagnosis.difference.tally import Tally
 from strided.diagnosis.difference.values import Mask, Tolerance, are_equal
 
 Values = npt.NDArray[Any]
-#: Where in a the elements at some indices come from, and which of these places exist.
+#: Maps indices of b to the indices of a that its elements come from, and a mask of those that exist.
 IndexMap = Callable[[Points], tuple[Points, Mask]]
 
-#: Mismatches on which a hypothesis is tried at first, and those on which it is tried then.
+#: How many mismatches a hypothesis is tested on first, and then.
 _FEW, _SAMPLE = 64, 4096
 
 
 class Probe(NamedTuple):
-    """Some indices, and b's values there."""
+    """Indices, and b's values there."""
 
     points: Points
     values: Values
 
 
-#: The part of some elements that a hypothesis explains.
+#: Returns the share of a probe's elements that a hypothesis explains.
 Test = Callable[[Probe], float]
 
 
 @dataclass(frozen=True, slots=True)
 class Observations:
-    """Two arrays that differ, of rank 1 or more, and some of their elements.
+    """Two differing arrays, of rank 1 or more, and samples of their elements.
 
     Attributes
     ----------
@@ -50,9 +49,9 @@ class Observations:
     tolerance : Tolerance
     tally : Tally
     few, some, every : Probe
-        Mismatches, each a part of the next one; `every` has all that the tally kept.
+        Mismatches, each a subset of the next; `every` has all that the tally kept.
     anywhere : Probe
-        Elements of the whole array, whether they differ or not: all of them if they are few.
+        A sample of the whole array, or all elements if they are few.
     value_counts : ndarray
         How often each distinct value of b occurs in `some`.
     """
@@ -79,19 +78,19 @@ class Observations:
         return self.tally.shape
 
     def share_of_mismatches(self, test: Test) -> float:
-        """The part of the mismatches that a hypothesis about them alone explains; 0 if too few."""
+        """The share of the mismatches that a hypothesis about them explains; 0 if it is too small."""
         return _share((self.few, self.some, self.every), test)
 
     def share_in_whole_array(self, test: Test, least: float = LEAST_SHARE) -> float:
-        """The part of the mismatches that a hypothesis about the whole array explains; 0 if less than `least`."""
+        """The share of the mismatches that a hypothesis about the whole array explains; 0 if less than `least`."""
         return _share((self.few, self.some, self.anywhere, self.every), test, least)
 
     def holds_everywhere(self, test: Test) -> bool:
-        """Whether a hypothesis about the whole array explains all elements that are tried."""
+        """Whether a hypothesis about the whole array explains all tested elements."""
         return self.share_in_whole_array(test, least=1) == 1
 
     def moved(self, source: IndexMap) -> Test:
-        """The hypothesis that b has its elements from some places of a."""
+        """The hypothesis that b's elements come from the places of a that `source` gives."""
 
         def test(probe: Probe) -> float:
             origin, exists = source(probe.points)
@@ -101,15 +100,15 @@ class Observations:
         return test
 
     def exchanged(self) -> Observations:
-        """The same elements with a and b exchanged, for a hypothesis that makes a of b."""
+        """The observations with a and b exchanged, to test the reverse hypothesis."""
         samples = (self.few.points, self.some.points, self.every.points, self.anywhere.points)
         return Observations.at(samples, self.b, self.a, self.tolerance, self.tally)
 
     def sentence(self, words: str, share: float, test: Test) -> str:
-        """A hypothesis, and how much it explains.
+        """A sentence on a hypothesis and how much it explains.
 
-        What explains all mismatches may be refuted by elements that are equal. It then says what has happened only
-        where a and b differ, such as in one row.
+        If it explains all mismatches but is refuted by equal elements, it applies only where a and b differ, such as in
+        one row, and the sentence says so.
         """
         place = "where a and b differ, " if share == 1 and test(self.anywhere) < 1 else ""
         tried = f"{self.tally.places.size:,} mismatches that were tried"
@@ -120,7 +119,7 @@ class Observations:
 
 
 def observations_of(a: Operand, b: Operand, tolerance: Tolerance, tally: Tally) -> Observations:
-    """The observations that a pass over two arrays leaves."""
+    """The observations after a pass over two arrays."""
     rng = np.random.default_rng(0)
     chosen = tally.points(rng.permutation(tally.places)[:_SAMPLE])
     total = math.prod(tally.shape)
@@ -130,7 +129,7 @@ def observations_of(a: Operand, b: Operand, tolerance: Tolerance, tally: Tally) 
 
 
 def most_explained(causes: Iterable[Pattern]) -> Pattern | None:
-    """The one of some causes that explains the most, the first of equals; after one that explains all none is tried."""
+    """The cause that explains the most, the first of equals; stops at one that explains everything."""
     best: Pattern | None = None
     for found in causes:
         if best is None or found.share > best.share:
@@ -141,7 +140,7 @@ def most_explained(causes: Iterable[Pattern]) -> Pattern | None:
 
 
 def existing(origin: Callable[[Points], Points]) -> IndexMap:
-    """A source of elements all of which exist in a."""
+    """An index map whose sources all exist in a."""
 
     def source(points: Points) -> tuple[Points, Mask]:
         return origin(points), np.ones(points[0].shape, bool)
@@ -150,22 +149,22 @@ def existing(origin: Callable[[Points], Points]) -> IndexMap:
 
 
 def first(points: Points) -> Points:
-    """The first few of some indices."""
+    """The first few points."""
     return tuple(i[:_FEW] for i in points)
 
 
 def readable(points: Points, exists: Mask) -> Points:
-    """Indices that may be read: 0 for those that do not exist."""
+    """The points with 0 in place of indices that do not exist, so that all can be read."""
     return tuple(np.where(exists, i, 0) for i in points)
 
 
 def share_of(mask: Mask) -> float:
-    """The part of a mask that is true."""
+    """The share of a mask that is true."""
     return float(np.count_nonzero(mask) / mask.size)
 
 
 def _share(probes: Sequence[Probe], test: Test, least: float = LEAST_SHARE) -> float:
-    """The part of the last probe that a hypothesis explains; 0 once it explains too little of one."""
+    """The share of the last probe that a hypothesis explains; 0 as soon as it explains too little of a probe."""
     share = 0.0
     for probe in probes:
         share = test(probe)

@@ -1,1 +1,1 @@
-"""b holds a's elements at the same places, as other values."""
+"""Hypotheses: b has a's elements at the same places, with other values."""

@@ -1,4 +1,4 @@
-"""b is a, clipped: what is less than one number, or more than another, is that number. All elements are compared."""
+"""b is a clipped to a range, as by `numpy.clip`. All elements are compared."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from strided.diagnosis.difference.places import LEAST_BITS
 from strided.diagnosis.difference.result import Pattern
 from strided.diagnosis.difference.values import are_equal, common_dtype, converted, is_float
 
-#: Distinct values that a has beyond the bounds, and b within them, at least: else values were replaced, or all lost.
+#: At least so many distinct values of a are out of bounds, and of b within: else values were replaced, or all lost.
 _LEAST_VALUES = 3
 
 
 def clipped(observed: Observations) -> Pattern | None:
-    """The bounds that explain all mismatches; a bound is named if some mismatch lies beyond it."""
+    """The bounds that explain all mismatches; a bound is given only if some mismatch is beyond it."""
     dtype = common_dtype(observed.a.dtype, observed.b.dtype)
     if dtype is None or dtype.kind in "bc":
         return None
     count, total = observed.tally.count, math.prod(observed.shape)
     chosen = math.lgamma(total + 1) - math.lgamma(count + 1) - math.lgamma(total - count + 1)
-    if chosen / math.log(2) < LEAST_BITS:  # what was lost may be just the least or the greatest elements
+    if chosen / math.log(2) < LEAST_BITS:  # by chance, the lost elements may be the least or the greatest
         return None
-    # A few mismatches refute most bounds.
+    # A few mismatches suffice to refute most bounds.
     if _bounds(observed, observed.few, dtype) is None or (bounds := _bounds(observed, observed.every, dtype)) is None:
         return None
     low, high = bounds
@@ -58,7 +58,7 @@ def clipped(observed: Observations) -> Pattern | None:
 def _bounds(
     observed: Observations, probe: Probe, dtype: np.dtype[np.generic]
 ) -> tuple[Values | None, Values | None] | None:
-    """The least and the greatest value that b has, where it differs from a; None if it is not steady."""
+    """The bounds: the values of b where a is greater, and where a is less; None if they are not constant."""
     a, b = (converted(x, dtype) for x in (observed.a.at(probe.points), probe.values))
     with np.errstate(invalid="ignore"):
         raised, lowered = b[b > a], b[b < a]
@@ -68,7 +68,7 @@ def _bounds(
 
 
 def _holds(observed: Observations, changed: Changed, probe: Probe) -> bool:
-    """Whether some elements are as they should be: this ends most wrong hypotheses."""
+    """Whether some elements fit, which refutes most wrong hypotheses fast."""
     return bool(are_equal(changed.at(probe.points), probe.values, observed.tolerance).all())
 
 

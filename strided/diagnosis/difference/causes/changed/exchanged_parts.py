@@ -1,4 +1,4 @@
-"""b has a's elements with parts of each exchanged: its bytes, halves, bytes of 16-bit units, real and imaginary."""
+"""b has a's elements with parts exchanged: bytes, halves, bytes of 16-bit units, real and imaginary parts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from strided.diagnosis.difference.result import Pattern
 
 
 def exchanged_parts(observed: Observations) -> Pattern | None:
-    """The parts that have changed places in mismatches, in one place or everywhere."""
+    """The parts that are exchanged in all or nearly all mismatches."""
     a, b = observed.a, observed.b
     if a.dtype != b.dtype:
         return None
@@ -28,7 +28,7 @@ def exchanged_parts(observed: Observations) -> Pattern | None:
 
 
 def _exchanges(dtype: np.dtype[np.generic]) -> Iterator[tuple[str, str, Callable[[Values], Values]]]:
-    """What may be exchanged in elements of a type, for programs and for people, and the function that does it."""
+    """Possible exchanges in elements of a type: `where` and words of the pattern, and a function that does it."""
     is_complex = dtype.kind == "c"
     size = dtype.itemsize // (2 if is_complex else 1)
     if size > 1:  # of complex numbers those of each part
@@ -47,7 +47,7 @@ def _exchanges(dtype: np.dtype[np.generic]) -> Iterator[tuple[str, str, Callable
 
 
 def _exchanged(values: Values, size: int, parts: int) -> Values:
-    """Values of which each unit of so many bytes has its ``parts`` parts in reverse order.
+    """Values with the `parts` parts of each unit of `size` bytes in reverse order.
 
     >>> [hex(i) for i in _exchanged(np.array([0x11112222], np.uint32), 4, 2)]
     ['0x22221111']

@@ -1,4 +1,4 @@
-"""b is what a simple function makes of a: the conjugate, the absolute value, other bits, whole numbers."""
+"""b is a simple function of a: the conjugate, the absolute value, inverted bits, rounding to whole numbers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from strided.layout.element_types import element_type_of_dtype
 
 
 class _Operation(NamedTuple):
-    """A function, for programs, for people, and as a test; and whether mismatches alone tell it."""
+    """A function: `where` and words of the pattern, its test, and whether mismatches alone show it."""
 
     where: str
     words: str
@@ -25,7 +25,7 @@ class _Operation(NamedTuple):
 
 
 def operation(observed: Observations) -> Pattern | None:
-    """The first function that explains all mismatches; one that leaves some values as they are must hold for all."""
+    """The first function that explains all mismatches; one that keeps some values must fit all elements."""
     dtype = common_dtype(observed.a.dtype, observed.b.dtype)
     if dtype is None or not is_no_chance(observed, 0):
         return None
@@ -70,7 +70,7 @@ def _test(observed: Observations, change: Callable[[Values], Values], dtype: np.
 
 
 def _of_bits(observed: Observations) -> Test:
-    """The hypothesis that all bits are inverted: of narrow types those that they have."""
+    """The hypothesis that all bits are inverted; of narrow types, only the bits that they have."""
     bits = element_type_of_dtype(observed.a.dtype).bits
 
     def test(probe: Probe) -> float:

@@ -1,4 +1,4 @@
-"""b has a's bits as values of another type of the same width, such as u8 as s8, or bf16 as f16."""
+"""b has a's bits read as another type of the same width, such as u8 as s8, or bf16 as f16."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from strided.layout.element_types import element_type_of_dtype
 
 
 def other_type(observed: Observations) -> Pattern | None:
-    """The type in which bits were read that explain all mismatches."""
+    """The type that explains all mismatches."""
     a, b = (element_type_of_dtype(each.dtype) for each in (observed.a, observed.b))
     if a == b or a.bits != b.bits:
         return None
@@ -26,6 +26,6 @@ def other_type(observed: Observations) -> Pattern | None:
 
 
 def _bits(values: Values, width: int) -> Values:
-    """The bits of each value, without those that fill the byte of a narrow one."""
+    """The bits of each value, without the unused ones of a narrow element's byte."""
     native = np.ascontiguousarray(values.astype(values.dtype.newbyteorder("="), copy=False))
     return own_bits(patterns(native), width)

@@ -1,4 +1,4 @@
-"""b is a rounded to multiples of one number, as if it had been integers of 8 bits or fewer with one scale."""
+"""b is a quantised: rounded to multiples of one scale, as by integers of at most 8 bits."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from strided.diagnosis.difference.values import common_dtype, converted, is_floa
 
 Doubles = npt.NDArray[np.float64]
 
-#: The fewest and the most levels: fewer are found by chance, and integers of 8 bits have no more.
+#: The fewest levels, since fewer occur by chance, and the most, which is what 8 bits have.
 _LEAST_LEVELS, _MOST_LEVELS = 4, 256
-#: Levels whose distances are looked at alone.
+#: How many levels near zero may determine the scale by themselves.
 _NEAR_ZERO = 8
-#: Bits that it takes to choose the scale and the range.
+#: The information in the choice of a scale and a range, in bits.
 _CHOICE_BITS = 64.0
-#: The types in which a scale is multiplied, before the product is rounded to b's.
+#: The types in which the scale may be multiplied before the product is rounded to b's type.
 _PRODUCTS = (np.dtype(np.float32), np.dtype(np.float64))
 
 
 class _Grid(NamedTuple):
-    """Multiples of a scale, from the least to the greatest one."""
+    """The multiples of a scale in a range."""
 
     scale: float
     least: float
@@ -36,7 +36,7 @@ class _Grid(NamedTuple):
 
 
 def quantised(observed: Observations) -> Pattern | None:
-    """The scale of which b's values are multiples, the nearest ones to a's."""
+    """The scale of which b's values are multiples, each the nearest to a's."""
     dtype = common_dtype(observed.a.dtype, observed.b.dtype)
     if dtype is None or not is_float(dtype) or dtype.kind == "c" or not is_no_chance(observed, _CHOICE_BITS):
         return None
@@ -49,7 +49,7 @@ def quantised(observed: Observations) -> Pattern | None:
 
 
 def _patterns(observed: Observations, grids: Iterable[_Grid], dtype: np.dtype[Any]) -> Iterator[Pattern]:
-    """What each of some scales explains, if it explains anything."""
+    """The pattern of each grid that explains the mismatches."""
     for grid, product in ((grid, product) for grid in grids for product in _PRODUCTS):
         test = _test(observed, grid, product, dtype)
         if share := observed.share_in_whole_array(test):
@@ -64,7 +64,7 @@ def _patterns(observed: Observations, grids: Iterable[_Grid], dtype: np.dtype[An
 
 
 def _test(observed: Observations, grid: _Grid, product: np.dtype[Any], dtype: np.dtype[Any]) -> Test:
-    """The hypothesis that b has the nearest multiples of a scale, which were multiplied in the type `product`."""
+    """The hypothesis that b has the nearest multiples of a scale, computed in the type `product`."""
 
     def test(probe: Probe) -> float:
         number = np.rint(_doubles(observed.a.at(probe.points), dtype) / grid.scale)
@@ -79,7 +79,7 @@ def _doubles(values: npt.NDArray[np.generic], dtype: np.dtype[Any]) -> Doubles:
 
 
 def _shown(number: float) -> str:
-    """A number of f32 in full, others to as many digits as that has.
+    """A float32 number in full, others to as many digits as float32 has.
 
     >>> _shown(float(np.float32(0.1))), _shown(0.1), _shown(1e300), _shown(1e-300)
     ('0.1', '0.1', '1e+300', '1e-300')
@@ -90,12 +90,12 @@ def _shown(number: float) -> str:
 
 
 def _eps(dtype: np.dtype[Any]) -> float:
-    """By how much, as a part of it, a type of floats has a number that follows on a power of two; 0 for others."""
+    """The machine epsilon of a type of floats; 0 for other types."""
     return float(ml_dtypes.finfo(dtype).eps) if is_float(dtype) else 0.0  # type: ignore[no-untyped-call]
 
 
 def _grids(values: Doubles, eps: float) -> Iterator[_Grid]:
-    """The scales of which some values may be multiples, and which of them these are; `eps` is that of their type.
+    """The grids that values may lie on; `eps` is the machine epsilon of their type.
 
     >>> [round(grid.scale, 12) for grid in _grids(np.array([0.3, -0.6, 0.0, 0.9, 0.9]), 2.0**-52)]
     [0.3, 0.3, 0.3]
@@ -103,7 +103,7 @@ def _grids(values: Doubles, eps: float) -> Iterator[_Grid]:
     levels = np.unique(values)
     if not _LEAST_LEVELS <= levels.size <= _MOST_LEVELS or not np.isfinite(levels).all():
         return
-    # Large levels of a type of few bits are rounded by as much as the scale; those near zero tell it, if they are used.
+    # In a type of few bits, large levels are rounded by as much as the scale; levels near zero determine it.
     near_zero = np.sort(levels[np.argsort(np.abs(levels), kind="stable")[:_NEAR_ZERO]])
     for first in dict.fromkeys(float(np.diff(each).min()) for each in (levels, near_zero)):
         if np.ptp(levels) < _MOST_LEVELS * first:
@@ -113,19 +113,19 @@ def _grids(values: Doubles, eps: float) -> Iterator[_Grid]:
 
 
 def _scales(levels: Doubles, scale: float, eps: float) -> Iterator[float]:
-    """Better scales for some levels than a first one.
+    """Better estimates of a scale, given levels and a first estimate.
 
-    These are the level that is the scale itself; the middle of those whose multiples are rounded to all of the levels;
-    and what fits best, should there be none.
+    These are the level that is the scale itself; the middle of the scales whose rounded multiples are all of the
+    levels; or, if there are none, the best fit.
     """
-    # The least of them tell the scale well enough for the next ones, rounded as they are, and so on.
+    # The smallest levels determine the scale well enough to number the next ones, and so on.
     for most in (2, 8, 32, _MOST_LEVELS):
         near = levels[np.abs(levels) < (most + 0.5) * scale]
         numbers = np.rint(near / scale)
         if numbers.any():
             scale = float(near @ numbers / (numbers @ numbers))
     numbers = np.rint(levels / scale)
-    if not numbers.any():  # a sum of large levels has overflowed
+    if not numbers.any():  # the sum of large levels overflowed
         return
     sizes, numbers = np.abs(levels[numbers != 0]), np.abs(numbers[numbers != 0])
     half_steps = np.exp2(np.frexp(sizes)[1] - 2) * eps

@@ -1,4 +1,4 @@
-"""One array has the other's values as a narrower type has them: rounded, or with their low bits cut off."""
+"""One array has the other's values in a narrower type: rounded, or truncated to fewer bits."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from strided.diagnosis.difference.values import common_dtype, converted, is_floa
 from strided.layout.element_types import element_type_of_dtype
 from strided.wording import counted
 
-#: Types that values are rounded to.
+#: Types that values may be rounded to.
 _NARROWER = tuple(
     map(np.dtype, (ml_dtypes.bfloat16, np.float16, np.float32, ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2))
 )
-#: The low bits of f32 that tf32 lacks: it has the bits of f16 and the range of f32.
+#: The number of low bits of f32 that tf32 lacks: it has the precision of f16 and the range of f32.
 _ZEROS_OF_TF32 = 13
 
 
 def rounded(observed: Observations) -> Pattern | None:
-    """The type or the bits to which values are rounded, or how many low bits they lack: what explains the most.
+    """The narrower type, or the number of lost bits, that explains the most mismatches.
 
-    b's values are tried, and a's if its type is the narrower one, as of weights from a device beside a checkpoint.
+    b's values are tested; if a's type is the narrower one, as in a device's weights beside a checkpoint, a's are.
     """
     a, b = observed.a.dtype, observed.b.dtype
     if _is_wider(a, b):
@@ -39,14 +39,14 @@ def rounded(observed: Observations) -> Pattern | None:
 def _is_wider(one: np.dtype[Any], other: np.dtype[Any]) -> bool:
     """Whether a type of real floats holds all values of another, or is the same."""
     common = common_dtype(one, other)
-    return is_float(one) and one.kind != "c" and common is not None and common == one  # to NumPy, float64 equals None
+    return is_float(one) and one.kind != "c" and common is not None and common == one  # to NumPy, float64 == None
 
 
 def _rounded(observed: Observations, subject: str) -> Pattern | None:
     dtype = observed.a.dtype
     found = converted(observed.every.values, dtype)
     zeros = min(_low_zeros(patterns(found)), int(ml_dtypes.finfo(dtype).nmant))  # type: ignore[no-untyped-call]
-    if not zeros or 2 * np.count_nonzero(found) < found.size:  # zeros may have come in any way
+    if not zeros or 2 * np.count_nonzero(found) < found.size:  # zero values have zero bits anyway
         return None
 
     def found_by_each() -> Iterator[Pattern]:
@@ -59,7 +59,7 @@ def _rounded(observed: Observations, subject: str) -> Pattern | None:
 
 
 def _changes(dtype: np.dtype[Any], zeros: int) -> Iterator[tuple[str, str, Callable[[Values], Values]]]:
-    """Ways to lose low bits, for programs, for people, and as functions; of those that explain as much, the first."""
+    """Ways to lose low bits: `where` and words of the pattern, and a function; the first of equals is preferred."""
     for narrow in (t for t in _NARROWER if t.itemsize < dtype.itemsize):
         name = element_type_of_dtype(narrow).name
         yield name, f"rounded to {name}", _rounding(narrow)
@@ -80,7 +80,7 @@ def _cutting(bits: int) -> Callable[[Values], Values]:
 
 
 def _rounding_bits(bits: int) -> Callable[[Values], Values]:
-    """To the nearest value without so many low bits, halves to even."""
+    """Rounding to the nearest value whose low `bits` bits are zero, halves to even."""
 
     def change(x: Values) -> Values:
         own = patterns(x)
@@ -92,7 +92,7 @@ def _rounding_bits(bits: int) -> Callable[[Values], Values]:
 
 
 def _same_bits(observed: Observations, change: Callable[[Values], Values]) -> Test:
-    """The hypothesis that b has changed elements of a, bit by bit."""
+    """The hypothesis that b has `change` of a's elements, compared bit by bit."""
 
     def test(probe: Probe) -> float:
         values = observed.a.at(probe.points)
@@ -104,7 +104,7 @@ def _same_bits(observed: Observations, change: Callable[[Values], Values]) -> Te
 
 
 def _low_zeros(bits: npt.NDArray[Any]) -> int:
-    """How many of the lowest bits are zero in nearly all patterns; 0 if all of them are.
+    """How many of the lowest bits are zero in nearly all patterns; 0 if all bits are.
 
     >>> _low_zeros(np.array([8, 16, 24], np.uint16)), _low_zeros(np.array([1, 2], np.uint16))
     (3, 0)

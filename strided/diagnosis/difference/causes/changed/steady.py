@@ -1,4 +1,4 @@
-"""b is a plus a number, or a times a number: what the mismatches have in common, wherever they lie."""
+"""b is a plus a constant, or a times a constant, in all mismatches."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from strided.diagnosis.difference.causes.observations import Observations, Probe
 from strided.diagnosis.difference.result import Pattern
 from strided.diagnosis.difference.values import common_dtype, converted
 
-#: Integers that double precision holds, and the same for their differences and quotients.
+#: Up to this magnitude, double precision holds integers, their differences and quotients exactly.
 _EXACT = 2.0**52
 
 
 def steady(observed: Observations) -> Pattern | None:
-    """The number by which every mismatch is moved or multiplied, exactly; not -1, which is a changed sign."""
-    # A few mismatches refute most numbers.
+    """The constant that every mismatch is offset or scaled by, exactly; not a factor of -1, which changes the sign."""
+    # A few mismatches suffice to refute most constants.
     if _number(observed, observed.few) is None or (found := _number(observed, observed.every)) is None:
         return None
     kind, operator, number = found
@@ -28,7 +28,7 @@ def steady(observed: Observations) -> Pattern | None:
 
 
 def _number(observed: Observations, probe: Probe) -> tuple[str, str, str] | None:
-    """What is added, or by what is multiplied, to make b of a: the kind of pattern, the operator, and the number."""
+    """The kind of pattern, the operator and the constant that turn a into b; None if there is none."""
     if (pair := _doubles(observed.a.at(probe.points), probe.values)) is None:
         return None
     if (offset := _offset(*pair)) is not None:
@@ -39,7 +39,7 @@ def _number(observed: Observations, probe: Probe) -> tuple[str, str, str] | None
 
 
 def _doubles(a: Values, b: Values) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]] | None:
-    """Both in double precision, if this has them exactly, all are finite and there is more than one of either."""
+    """Both in double precision; None unless that is exact, all are finite, and each has more than one value."""
     dtype = common_dtype(a.dtype, b.dtype)
     if dtype is None or dtype.kind in "bc":
         return None
@@ -51,7 +51,7 @@ def _doubles(a: Values, b: Values) -> tuple[npt.NDArray[np.float64], npt.NDArray
 
 
 def _offset(a: npt.NDArray[np.float64], b: npt.NDArray[np.float64]) -> float | None:
-    """What b has more than a, if no step of finding it rounds.
+    """The constant b - a, if it was found without rounding.
 
     >>> _offset(np.array([1.0, 2.0]), np.array([4.0, 5.0])), _offset(np.array([1.0, 2.0]), np.array([2.0, 4.0]))
     (3.0, None)
@@ -63,7 +63,7 @@ def _offset(a: npt.NDArray[np.float64], b: npt.NDArray[np.float64]) -> float | N
 
 
 def _factor(a: npt.NDArray[np.float64], b: npt.NDArray[np.float64]) -> float | None:
-    """How many times a b is, if no step of finding it rounds.
+    """The constant b / a, if it was found without rounding.
 
     >>> _factor(np.array([1.0, 3.0]), np.array([0.5, 1.5])), _factor(np.array([0.0, 3.0]), np.array([1.0, 1.5]))
     (0.5, None)

@@ -1,4 +1,4 @@
-"""b has a's whole numbers as a narrower type of integers has them: modulo a power of two."""
+"""b has a's whole numbers wrapped to a narrower integer type: modulo a power of two."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from strided.diagnosis.difference.causes.observations import Observations, Probe
 from strided.diagnosis.difference.result import Pattern
 from strided.diagnosis.difference.values import common_dtype, converted, is_float
 
-#: Widths of the types, and the bits that it takes to choose one of them, signed or not.
+#: Widths of the types, and the information in the choice of one of them, in bits.
 _WIDTHS, _CHOICE_BITS = (8, 16, 32, 4, 2), 4.0
 
 
 def wrapped(observed: Observations) -> Pattern | None:
-    """The type that explains all mismatches, and that holds all other elements, too."""
+    """The type that explains all mismatches, and whose range holds all other elements."""
     dtype = common_dtype(observed.a.dtype, observed.b.dtype)
     if dtype is None or is_float(dtype) or dtype.kind == "b" or not is_no_chance(observed, _CHOICE_BITS):
         return None
@@ -35,7 +35,7 @@ def wrapped(observed: Observations) -> Pattern | None:
 
 
 def _wrapped(values: Values, bits: int, low: int) -> Values:
-    """Integers modulo a power of two, from `low` on.
+    """Integers modulo ``2**bits``, in the range that begins at `low`.
 
     >>> _wrapped(np.array([127, 128, -129]), 8, -128).tolist()
     [127, -128, 127]

@@ -1,1 +1,1 @@
-"""b holds a's elements at other places."""
+"""Hypotheses: b has a's elements at other places."""

@@ -1,4 +1,4 @@
-"""By how much is b moved? Each value that a holds once votes for how far away b holds it."""
+"""Estimate the distance by which b is moved: each value that is unique in a votes for its distance to that in b."""
 
 from __future__ import annotations
 
@@ -13,32 +13,31 @@ from strided.diagnosis.difference.values import Mask
 
 Hashes = npt.NDArray[np.uint64]
 
-#: Places among which a movement is looked for.
+#: The number of places in which a movement is searched for.
 _WINDOW = 1 << 13
-#: The most votes count, of which so many distances are tried.
+#: How many of the distances with the most votes are tried.
 _TRIED = 2
-#: Hashes of numbers in turn, and of rows, are polynomials in this, the 64-bit prime of the FNV hash: an odd factor of
-#: mixed bits.
+#: Hashes of sequences and rows are polynomials in this, the 64-bit prime of the FNV hash: an odd factor of mixed bits.
 FNV_PRIME = np.uint64(0x100000001B3)
 
 
 def window(centre: int, size: int) -> Numbers:
-    """Places around one, within bounds."""
+    """A window of places around a centre, within bounds."""
     start = max(0, min(centre - _WINDOW // 2, size - _WINDOW))
     return np.arange(start, min(size, start + _WINDOW))
 
 
 def numbers(values: npt.NDArray[np.generic]) -> Hashes:
-    """A number for each value, equal for equal bits."""
+    """A number for each value; equal bits have equal numbers."""
     found = patterns(values)
     return found.astype(np.uint64) if found.ndim == 1 else found[:, 0] * np.uint64(31) + found[:, 1]
 
 
 def likeliest_steps(lines: Iterable[tuple[Hashes, Hashes]], length: int, exists: Mask | None = None) -> list[int]:
-    """The commonest distances from where a line of a has numbers to where the same line of b has them; none is 0.
+    """The most common nonzero distances between the places of equal numbers in a line of a and in the same line of b.
 
-    Only what a line of a has once counts: single numbers, or `length` of them in turn. Those of a slot that does not
-    exist are no numbers; of several in turn this is not known.
+    Only numbers, or sequences of `length` numbers, that are unique in a line of a count. Numbers at slots that do not
+    exist are ignored, but not within sequences.
 
     >>> a = np.arange(8, dtype=np.uint64)
     >>> likeliest_steps([(a, np.roll(a, 3))], 2)
@@ -51,10 +50,10 @@ def likeliest_steps(lines: Iterable[tuple[Hashes, Hashes]], length: int, exists:
 
 
 def in_turn(own: Hashes, length: int) -> Hashes:
-    """A hash of so many numbers from each place on; none where fewer are left."""
+    """A hash of the `length` numbers from each place; none where fewer follow."""
     count = max(0, own.size - length + 1)
     total = np.zeros(count, np.uint64)
-    # Small integers in the other byte order have high bits alone, and products take none of these down.
+    # Byte-swapped small integers have only high bits, which products never carry to low ones.
     mixed = own ^ own >> np.uint64(32)
     for k in range(length):
         total = total * FNV_PRIME + mixed[k : k + count]
@@ -62,7 +61,7 @@ def in_turn(own: Hashes, length: int) -> Hashes:
 
 
 def _distances(a: Hashes, b: Hashes, exists: Mask | None) -> Numbers:
-    """How far each value that a holds once lies from where b holds it, if there they differ."""
+    """The distance of each value that is unique in a to its place in b, where the two differ."""
     kept = np.arange(a.size) if exists is None else np.flatnonzero(exists)
     changed = kept[a[kept] != b[kept]]
     values, first, counts = np.unique(a[kept] if changed.size else a[:0], return_index=True, return_counts=True)

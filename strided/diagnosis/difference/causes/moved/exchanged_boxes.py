@@ -1,6 +1,6 @@
-"""Two boxes of the array have changed places, such as two rows, planes, tiles or shards, and nothing else differs.
+"""Two boxes of the array are exchanged, such as two rows, planes, tiles or shards, and nothing else differs.
 
-Where mismatches lie along each axis says which boxes these are.
+The numbers of mismatches along each axis determine the boxes.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from strided.wording import range_key
 
 #: The most pairs of boxes that are tried.
 _TRIED = 64
-#: Mismatches of what one box alone has, at most, as a part of those of what both have: half, but for equal elements.
+#: The most mismatches at indices of one box, as a share of those at indices of both: half, except for equal elements.
 _OVERLAP = 0.75
 
 
 def exchanged_boxes(observed: Observations) -> Pattern | None:
-    """The two boxes, each of which b holds where a holds the other one."""
+    """The two boxes that are exchanged."""
     shape = observed.shape
     choice_bits = sum(math.log2(n * (n + 1) / 2) for n in shape)
     if not is_no_chance(observed, choice_bits):
@@ -48,7 +48,7 @@ def exchanged_boxes(observed: Observations) -> Pattern | None:
 
 
 def _pairs(observed: Observations) -> Iterator[tuple[Box, Box]]:
-    """Pairs of boxes of one shape that may hold the mismatches."""
+    """Pairs of boxes of equal shape that may contain the mismatches."""
     choices = []
     for axis in range(len(observed.shape)):
         counts = observed.tally.per_axis.get(axis)
@@ -59,7 +59,7 @@ def _pairs(observed: Observations) -> Iterator[tuple[Box, Box]]:
         apart = [k for k, (one, other) in enumerate(chosen) if one != other]
         if not apart:
             continue
-        # Which of both ranges belongs to which box: along the first such axis that is no choice.
+        # Which of two ranges belongs to which box; for the first such axis, both choices are the same.
         for turned in itertools.product((False, True), repeat=len(apart) - 1):
             swaps = dict(zip(apart[1:], turned, strict=True))
             pairs = [pair[::-1] if swaps.get(k) else pair for k, pair in enumerate(chosen)]
@@ -67,7 +67,7 @@ def _pairs(observed: Observations) -> Iterator[tuple[Box, Box]]:
 
 
 def _ranges(counts: Numbers) -> list[tuple[slice, slice]]:
-    """The ranges of two boxes along an axis whose indices have so many mismatches: the same, or two of one length.
+    """Possible ranges of two boxes along an axis, given its mismatches at each index: equal, or of equal length.
 
     >>> _ranges(np.array([0, 5, 5, 0, 0, 5, 5]))
     [(slice(1, 3, None), slice(5, 7, None))]
@@ -94,7 +94,7 @@ def _ranges(counts: Numbers) -> list[tuple[slice, slice]]:
 
 
 def _indices_of_one(counts: Numbers) -> int | None:
-    """How many indices in front only one of two ranges has that overlap: behind them there are twice the mismatches."""
+    """If two ranges overlap: how many indices precede the overlap, whose indices have twice as many mismatches."""
     alone = int(np.argmax(np.diff(counts, prepend=counts[0])))
     if not 0 < 2 * alone < counts.size:
         return None
@@ -121,9 +121,9 @@ def _inside(points: Points, box: Box) -> Mask:
 
 
 def _are(observed: Observations, one: Box, other: Box) -> bool | None:
-    """Whether all elements of both boxes have changed places, and none beside them differs.
+    """Whether the boxes are exchanged and no other element differs.
 
-    None of arrays in many buffers: the sample decides.
+    None for arrays in many buffers, for which the sample decides.
     """
     a, b = ([view_of(each, box) for box in (one, other)] for each in (observed.a, observed.b))
     count = 0
@@ -137,7 +137,7 @@ def _are(observed: Observations, one: Box, other: Box) -> bool | None:
 
 
 def _key(box: Box, shape: tuple[int, ...]) -> str:
-    """What selects a box, between NumPy's brackets.
+    """The text of a key that selects a box.
 
     >>> _key((slice(0, 4), slice(2, 3), slice(8, 16)), (4, 5, 20))
     ':, 2, 8:16'

@@ -1,4 +1,4 @@
-"""Members of 32-bit words that have changed places, in all words or in some."""
+"""Members of 32-bit words that are exchanged, in all words or in some."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _WORD_BITS = 32
 
 
 def exchanged_members(observed: Observations) -> Pattern | None:
-    """The exchange: the member with the number k is where that with the number ``k ^ mask`` was."""
+    """The exchange of member k with member ``k ^ mask`` that explains the mismatches."""
     b, a = observed.b, observed.a
     whole = in_memory(a if b.whole is None else b)
     if whole is None or whole._memory.bits >= _WORD_BITS:
@@ -32,7 +32,7 @@ def exchanged_members(observed: Observations) -> Pattern | None:
 
 
 def _exchanged(observed: Observations, partner: IndexMap) -> Test:
-    """The hypothesis that elements have changed places with their partners: b has both of a."""
+    """The hypothesis that elements are exchanged with their partners, each of which b has in the other's place."""
     taken = observed.moved(partner)
 
     def given(probe: Probe) -> float:
@@ -44,9 +44,9 @@ def _exchanged(observed: Observations, partner: IndexMap) -> Test:
 
 
 def _which_members(members: int, mask: int, in_byte: int) -> str:
-    """What has happened if each member of a word is where that with the number ``k ^ mask`` was.
+    """Words for the exchange of member k with member ``k ^ mask`` in each word.
 
-    Packed elements, of which several are `in_byte`, have an order there that may be called the other bit order.
+    `in_byte` is the number of packed elements in a byte, whose reversal is the other bit order.
 
     >>> _which_members(4, 2, 1)
     'members 2 apart of each 32-bit word have changed places'
@@ -63,6 +63,6 @@ def _which_members(members: int, mask: int, in_byte: int) -> str:
         which = "the two members"
     elif mask == members - 1:
         return f"the {members} members of each 32-bit word are in reverse order"
-    else:  # a single bit is a distance; of several, members are different numbers apart
+    else:  # with a single bit, all pairs have the same distance
         which = f"members {mask} apart" if mask.bit_count() == 1 else f"members k and k ^ {mask}"
     return f"{which} of each 32-bit word have changed places"

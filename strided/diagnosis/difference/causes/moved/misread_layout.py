@@ -1,4 +1,4 @@
-"""b equals a if its bytes are read in another layout. All elements are compared before one is named."""
+"""b equals a if its bytes are read in another layout. All elements are compared before a layout is reported."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from strided.layout import Layout, Shape, Tile
 from strided.layout.layout import descending
 from strided.tpu import default_layout
 
-#: The tiles of TPUs: T(rows,128) with and without rows that share words, and those of one dimension.
+#: Tiles that TPUs use: T(rows,128) with and without rows that share words, and 1-D tiles.
 _TILES: tuple[tuple[Tile, ...], ...] = (
     *((Tile((rows, 128)),) for rows in (8, 1, 2, 4, 16, 32)),
     *((Tile((rows, 128)), Tile((2, 1))) for rows in (8, 2, 4, 16)),
@@ -33,7 +33,7 @@ _FLAT_TILES: tuple[tuple[Tile, ...], ...] = tuple(
 
 
 def misread_layout(observed: Observations) -> Pattern | None:
-    """The likeliest layout in which b's bytes hold a's values."""
+    """The most likely layout in which b's bytes hold a's values."""
     a, b = observed.a, observed.b.whole
     if b is None:
         return None
@@ -42,7 +42,7 @@ def misread_layout(observed: Observations) -> Pattern | None:
     for layout in _layouts(b.xla_shape, None if a.whole is None else a.whole.layout):
         if (read := _read_in(layout, b)) is None:
             continue
-        # One element is read fast, and mostly refutes a layout.
+        # Reading one element is fast, and refutes most layouts.
         fits = all(
             are_equal(wanted[:n], read.at(tuple(i[:n] for i in points)), observed.tolerance).all()
             for n in (1, wanted.size)
@@ -55,7 +55,7 @@ def misread_layout(observed: Observations) -> Pattern | None:
 
 
 def _read_in(layout: Layout, array: LayoutArray) -> Operand | None:
-    """An array's bytes read in another layout; None if they are too few, or the layout has no addresses."""
+    """An array's bytes read in another layout; None if there are too few, or the layout has no addresses."""
     try:
         shape = array.xla_shape.with_layout(layout)
         if shape.buffer_byte_size > array._memory.buffer.size:
@@ -66,13 +66,13 @@ def _read_in(layout: Layout, array: LayoutArray) -> Operand | None:
 
 
 def _points(observed: Observations) -> Points:
-    """Where a layout is tried: at a few mismatches, and a few elements anywhere."""
+    """Indices at which layouts are tested: a few mismatches, and a few elements anywhere."""
     pairs = zip(first(observed.some.points), first(observed.anywhere.points), strict=True)
     return tuple(np.concatenate(pair) for pair in pairs)
 
 
 def _layouts(shape: Shape, likeliest: Layout | None) -> Iterator[Layout]:
-    """Layouts to try, the likeliest first: a's own, the compiler's, all orders with all tiles of TPUs."""
+    """Layouts to try, the most likely first: a's own, the compiler's, all orders with all tiles of TPUs."""
     if likeliest is not None:
         yield likeliest
     for generation in ("v5e", "v2"):
@@ -91,7 +91,7 @@ def _layouts(shape: Shape, likeliest: Layout | None) -> Iterator[Layout]:
 
 
 def _apart(layout: Layout, other: Layout) -> tuple[str, str]:
-    """Two layouts, by their tiles alone if these are all in which they differ."""
+    """The texts of two layouts, or of their tiles if they differ in nothing else."""
     if layout.tiles and other.tiles and Layout(layout.minor_to_major, other.tiles) == other:
         return f"T{''.join(map(str, layout.tiles))}", f"T{''.join(map(str, other.tiles))}"
     return str(layout), str(other)

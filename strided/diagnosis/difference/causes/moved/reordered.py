@@ -1,11 +1,11 @@
-"""b has the indices along one dimension in another order: channels, heads, shards, halves that were interleaved.
+"""b has the indices along one dimension in another order: channels, heads, shards, or interleaved halves.
 
-A few lines along the dimension give each index a hash of the values that it has there. If a and b have the same hashes,
-these say where each index went. All elements are compared before an order is named.
+Each index gets a hash of its values on a few lines along the dimension. If a and b have the same hashes, these show
+where each index went. All elements are compared before an order is reported.
 
-By chance, too, b has a's rows in another order if all rows are alike, as of a mask with a single true value in each.
-So most of the rows that have moved must be the only ones of their kind. And as numbers in any order are an order of the
-same numbers in any other, there must be more than one number at each index.
+If all rows are alike, as in a mask with a single true value in each, b may seem reordered by chance. So most of the
+moved rows must be unique. There must also be more than one value at each index, because any permutation of single
+values is an order of them.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from strided.diagnosis.difference.operands import Points
 from strided.diagnosis.difference.places import Numbers
 from strided.diagnosis.difference.result import Pattern
 
-#: The longest dimension along which an order is looked for.
+#: The longest dimension along which an order is searched for.
 _LONGEST = 1 << 16
-#: Lines that refute most orders, and those that tell rows apart; of long ones fewer, of so many elements together.
+#: Lines to refute most orders, lines to distinguish rows, and the most elements of the latter together.
 _FEW_LINES, _LINES, _ELEMENTS = 1, 32, 1 << 17
-#: Indices of an order that a sentence lists, and how many of a longer one.
+#: The most indices of an order that a sentence lists, and how many of a longer one it shows.
 _LISTED, _SHOWN = 8, 6
 
 
@@ -40,7 +40,7 @@ def reordered(observed: Observations) -> Pattern | None:
             continue
         if not observed.holds_everywhere(observed.moved(_source(axis, order))):
             continue
-        # One in many buffers would be read again and again.
+        # An array in many buffers would be read again and again.
         view = Reordered(observed.a, axis, order) if has_views(observed.a) else None
         if (end := proof(view, observed.b, observed.tolerance)) is None:
             continue
@@ -57,7 +57,7 @@ def _source(axis: int, order: Numbers) -> IndexMap:
 
 
 def _order_along(observed: Observations, axis: int) -> Numbers | None:
-    """Which index of a each one of b has the values of; None if a few lines refute every order."""
+    """For each index of b, the index of a with its values; None if a few lines refute every order."""
     size = observed.shape[axis]
     if not 2 < size <= _LONGEST or math.prod(observed.shape) == size:
         return None
@@ -78,7 +78,7 @@ def _order_along(observed: Observations, axis: int) -> Numbers | None:
 
 
 def _lines(observed: Observations, axis: int, count: int) -> Points:
-    """The elements of some lines along an axis, through mismatches: a row for each index, a column for each line."""
+    """Points on lines along an axis through mismatches: a row for each index, a column for each line."""
     size = observed.shape[axis]
     places = np.stack([i[: 2 * count] for k, i in enumerate(observed.some.points) if k != axis])
     places = np.unique(places, axis=1)[:, :count] if count > 1 else places[:, :count]
@@ -96,7 +96,7 @@ def _row_hashes(rows: Hashes) -> Hashes:
 
 
 def _matched(a: Hashes, b: Hashes) -> Numbers:
-    """For each hash of b the place of an equal one of a, of which there are as many: its own one, or the next one.
+    """For each hash of b, the place of an equal one of a, its own place if possible; both have equal multisets.
 
     >>> _matched(np.array([5, 7, 7, 9], np.uint64), np.array([7, 9, 7, 5], np.uint64)).tolist()
     [1, 3, 2, 0]
@@ -108,7 +108,7 @@ def _matched(a: Hashes, b: Hashes) -> Numbers:
 
 
 class _Described(NamedTuple):
-    """An order in words: of blocks, in each period of so many indices."""
+    """A description of an order: the size of its blocks, its period, and the list of blocks."""
 
     block: int
     period: int
@@ -116,7 +116,7 @@ class _Described(NamedTuple):
 
 
 def _described(order: Numbers) -> _Described:
-    """The shortest words for an order.
+    """The shortest description of an order.
 
     >>> _described(np.array([2, 3, 0, 1, 6, 7, 4, 5]))
     _Described(block=2, period=4, listed='1, 0')

@@ -1,4 +1,4 @@
-"""b is a with the indices of one dimension or more in reverse order. All elements are compared before it is named."""
+"""b is a with the indices of one or more dimensions reversed. All elements are compared before this is reported."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def reversed_axes(observed: Observations) -> Pattern | None:
     """The fewest dimensions that are reversed."""
     shape = observed.shape
     choices = list(_choices(shape))
-    if observed.tally.negated == observed.tally.count:  # as a symmetric ramp is, too
+    if observed.tally.negated == observed.tally.count:  # as for a symmetric ramp
         return None
     if not choices or not is_no_chance(observed, math.log2(len(choices))):
         return None
@@ -35,7 +35,7 @@ def reversed_axes(observed: Observations) -> Pattern | None:
 
 
 def _choices(shape: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
-    """Dimensions to reverse. One of two indices is not reversed alone: it is moved by one."""
+    """Dimensions to reverse. One of size 2 is not reversed by itself: that would be a shift by one."""
     axes = [k for k, n in enumerate(shape) if n > 1]
     yield from ((k,) for k in axes if shape[k] > 2)
     for number in range(2, len(axes) + 1) if len(axes) <= MOST_DIMENSIONS else (len(axes),):

@@ -1,8 +1,8 @@
-"""b's rows were read too near to each other, or too far apart: each one is moved by a number of elements more.
+"""b's rows were read with a wrong pitch, so that each is shifted further than the one before.
 
-The rows have padding behind them, and were read without it, or the other way. Rows are those of all elements in the
-order of b's memory, or in row-major order: along the nearest axis, or planes of them. What is read from padding, or
-from beyond an end, refutes nothing and is not explained.
+Rows that are padded in memory were read as if they were not, or the reverse. Rows lie along the most minor axis, or are
+planes, in the order of b's memory or in row-major order. Elements that would come from padding, or from beyond an end,
+neither refute the hypothesis nor count as explained.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from strided.diagnosis.difference.places import Numbers
 from strided.diagnosis.difference.result import Pattern, percent
 from strided.diagnosis.difference.values import are_equal
 
-#: Elements in turn that identify a place, and among how many of them a row's beginning is looked for.
+#: Length of a sequence of elements that identifies a place, and of the window in which a row's start is searched for.
 _IN_TURN, _WINDOW = 16, 1 << 12
-#: Places that are tried for a row's beginning.
+#: The most places that are tried as a row's start.
 _TRIED = 4
-#: The part of the mismatches that must come from a, not from padding.
+#: The share of the mismatches that must come from elements of a rather than padding.
 _LEAST_KNOWN = 0.5
 
 
 class _Rows(NamedTuple):
-    """Rows of so many elements that lie `pitch` apart in b, read as if they lay `size` apart; or the other way."""
+    """Rows of `size` elements that lie `pitch` apart in b but were read `size` apart, or the reverse."""
 
     size: int
     pitch: int
@@ -39,12 +39,12 @@ class _Rows(NamedTuple):
 
     @property
     def pitches(self) -> tuple[int, int]:
-        """How far apart they lie in b, and how far apart they were taken to lie."""
+        """The real pitch in b, and the pitch with which b was read."""
         return (self.pitch, self.size) if self.is_padded else (self.size, self.pitch)
 
 
 def row_pitch(observed: Observations) -> Pattern | None:
-    """How far apart the rows are, and how far apart they were taken to be."""
+    """The real pitch of the rows, and the pitch with which they were read."""
     if len(observed.shape) < 2:
         return None
     order = _Order(observed)
@@ -75,16 +75,16 @@ class _Order:
         self.total = math.prod(self._shape)
 
     def places(self, points: Points) -> Numbers:
-        """The numbers of the elements at some indices."""
+        """The positions, in this order, of the elements at some indices."""
         return np.asarray(np.ravel_multi_index(tuple(points[k] for k in self.axes), self._shape))
 
     def points(self, places: Numbers) -> Points:
-        """The indices of the elements of some numbers."""
+        """The indices of the elements at some positions."""
         found = np.unravel_index(places, self._shape)
         return tuple(found[self.axes.index(k)] for k in range(len(self.axes)))
 
     def likeliest(self) -> Iterator[_Rows]:
-        """Rows and planes whose second one, or that with the first mismatch, b has somewhat further on; or a has it."""
+        """Candidate rows and planes, by where the second row, or that of the first mismatch, begins in b or in a."""
         first = int(self.places(self._observations.tally.points(self._observations.tally.first[:1])).min())
         sizes = dict.fromkeys(math.prod(self._shape[k:]) for k in range(len(self._shape) - 1, 0, -1))
         for size in sizes:
@@ -94,7 +94,7 @@ class _Order:
 
     def _pitches(self, size: int, row: int) -> Iterator[_Rows]:
         start, length = row * size, min(size, _IN_TURN)
-        # Padding is less than a row, as far as it is looked for.
+        # Only padding of less than a row is searched for.
         stop = min(self.total, start + min(row * size, _WINDOW) + length)
         a, b = (self._hashes(each, start, stop, length) for each in (self._observations.a, self._observations.b))
         for is_padded, one, other in ((True, a, b), (False, b, a)):
@@ -107,7 +107,7 @@ class _Order:
 
 
 def _test(observed: Observations, order: _Order, rows: _Rows) -> Test:
-    """The hypothesis that b has its elements where such rows lie: all that do not come from padding."""
+    """The hypothesis that b has such rows; elements from padding are left out."""
     real, read = rows.pitches
 
     def test(probe: Probe) -> float:

@@ -1,4 +1,4 @@
-"""b is a, moved by a number of elements: along a dimension, in row-major order, or in memory."""
+"""b is a shifted by a number of elements: along a dimension, in row-major order, or in memory."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from strided.diagnosis.difference.result import Pattern
 from strided.diagnosis.difference.values import Mask
 from strided.wording import counted
 
-#: How many elements in turn identify a place.
+#: Lengths of sequences of elements that identify a place.
 _IN_TURN = (1, 16)
-#: Mismatches through which lines along an axis are searched.
+#: How many lines along an axis, through mismatches, are searched.
 _LINES = 8
-#: Longer axes are searched by values, shorter ones by trying.
+#: On axes of at most this size, all shifts are tried; on longer ones, those that values suggest.
 _SHORT_AXIS = 8
 
 
 class _Movement(NamedTuple):
-    """A movement: for programs, for people, and as the places of a from which b has its elements."""
+    """A shift: `where` and words of the pattern, and the source in a of each element of b."""
 
     where: str
     words: str
@@ -34,7 +34,7 @@ class _Movement(NamedTuple):
 
 
 def shifted(observed: Observations) -> Pattern | None:
-    """The movement that explains the most mismatches; the first one that explains all."""
+    """The shift that explains the most mismatches, or the first that explains all."""
 
     def found_by_each() -> Iterator[Pattern]:
         for where, words, source in _movements(observed):
@@ -56,7 +56,7 @@ def _movements(observed: Observations) -> Iterator[_Movement]:
 
 
 def _along(observed: Observations, axis: int) -> Iterator[_Movement]:
-    """Movements along a dimension, from whose end elements come back to its beginning."""
+    """Cyclic shifts along a dimension."""
     n = observed.shape[axis]
     for step in _steps_along(observed, axis):
 
@@ -68,11 +68,11 @@ def _along(observed: Observations, axis: int) -> Iterator[_Movement]:
 
 
 def _steps_along(observed: Observations, axis: int) -> Sequence[int]:
-    """By how much b may be moved along an axis."""
+    """Candidate distances of a shift along an axis."""
     n = observed.shape[axis]
     if n <= _SHORT_AXIS:
         return range(1, n)
-    # Mismatches in one row have one line along it.
+    # Mismatches in the same row share a line.
     lines = {}
     for index in zip(*(i[:_LINES].tolist() for i in observed.some.points), strict=True):
         along = window(index[axis], n)
@@ -82,7 +82,7 @@ def _steps_along(observed: Observations, axis: int) -> Sequence[int]:
 
 
 def _in_row_major_order(observed: Observations) -> Iterator[_Movement]:
-    """Movements of all elements in turn, from the last of which they come back to the first."""
+    """Cyclic shifts of all elements in row-major order."""
     tally, total = observed.tally, math.prod(observed.shape)
     for step in _steps(observed, [tally.points(window(int(np.median(tally.places)), total))]):
 
@@ -93,7 +93,7 @@ def _in_row_major_order(observed: Observations) -> Iterator[_Movement]:
 
 
 def _in_memory(observed: Observations, memory: Memory) -> Iterator[_Movement]:
-    """Movements from slot to slot of a buffer."""
+    """Shifts from slot to slot of a buffer."""
     array = memory.array
     centre = int(slots_of(array, tuple(i[:1] for i in observed.some.points)).item())
     points, exists = at_slots(array, window(centre, array.spec.slots))
@@ -107,6 +107,6 @@ def _in_memory(observed: Observations, memory: Memory) -> Iterator[_Movement]:
 
 
 def _steps(observed: Observations, lines: list[Points], exists: Mask | None = None) -> list[int]:
-    """By how much b may be moved along some lines of elements."""
+    """Candidate distances of a shift along lines of elements."""
     pairs = [(numbers(observed.a.at(line)), numbers(observed.b.at(line))) for line in lines]
     return list(dict.fromkeys(step for length in _IN_TURN for step in likeliest_steps(pairs, length, exists)))

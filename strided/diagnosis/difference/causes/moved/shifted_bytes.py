@@ -1,12 +1,12 @@
-"""b is a, moved in memory by any number of bytes: if they are no whole number of elements, bytes of two make one.
+"""b is a shifted in memory by a number of bytes, which need not be a whole number of elements.
 
-The memory is that of either array, in any layout: the other array's elements are taken as they would lie in it. What
-its padding would hold is not known then. Packed elements are moved by whole ones: here each has a byte. A movement is
-named only if each compared element of b that elements of a make is equal to the last bit. What comes from padding, or
-from beyond an end, refutes nothing and is not explained.
+The memory is that of either array, in any layout: the other array is laid out like it, with unknown padding. Packed
+elements are shifted by whole elements: here each has a byte. A shift is reported only if every compared element of b
+whose bytes come from elements of a is equal to the last bit. Elements from padding, or from beyond an end, neither
+refute the hypothesis nor count as explained.
 
-Near a mismatch, each byte votes for how far away it is held. Farther away a run of bytes is looked for: a dump that is
-read from a wrong offset begins anywhere. Of what repeats, the nearest place tells most.
+Near a mismatch, each byte votes for its distance. Further away a run of bytes is searched for, because a dump that is
+read from a wrong offset may begin anywhere. If a run occurs repeatedly, the nearest place is preferred.
 """
 
 from __future__ import annotations
@@ -33,19 +33,19 @@ from strided.diagnosis.difference.values import Mask, converted
 from strided.layout.element_types import element_type_of_dtype
 
 Bytes = npt.NDArray[np.uint8]
-#: Single bytes come again and again: only so many in turn identify a place.
+#: Single bytes repeat often: only a sequence of so many identifies a place.
 _IN_TURN = 16
-#: Bytes of a run, and different ones among them, so that it is hardly found twice; runs, and places that are tried.
+#: Bytes of a run, and the least distinct ones in it, so that it is probably unique; how many runs and places to try.
 _RUN_BYTES, _LEAST_DIFFERENT, _RUNS, _PLACES = 64, 8, 8, 2
-#: Bytes on both sides of a run in which it is looked for, and at once. Another array's elements are laid out for this
-#: if they take no more bytes.
+#: Bytes on both sides of a run in which it is searched for, and bytes to search at a time. The other array is laid out
+#: for this if it takes no more bytes.
 _FAR_BYTES, _BLOCK_BYTES = 1 << 29, 1 << 22
-#: The part of the mismatches that must come from elements of a. Where half of all do, a few of them may show less.
+#: The share of the mismatches that must come from elements of a: less than half, because a small sample may have fewer.
 _LEAST_KNOWN = 1 / 3
 
 
 class _SlotBytes(NamedTuple):
-    """What some slots hold: bytes, a row for each slot; which slots are known; which of these hold an element."""
+    """The content of slots: their bytes, a row each; which slots are known; and which hold an element."""
 
     bytes: Bytes
     known: Mask
@@ -53,7 +53,7 @@ class _SlotBytes(NamedTuple):
 
 
 def shifted_bytes(observed: Observations) -> Pattern | None:
-    """The movement by bytes in the memory of b, or in that of a."""
+    """A shift by bytes in the memory of b, or in that of a."""
     if element_type_of_dtype(observed.a.dtype) != element_type_of_dtype(observed.b.dtype):
         return None
     for memory in memories(observed):
@@ -69,7 +69,7 @@ def shifted_bytes(observed: Observations) -> Pattern | None:
 
 
 def _steps(observed: Observations, memory: LayoutArray) -> Iterator[int]:
-    """By how many bytes b may be moved: as those around a mismatch have it, then as runs from anywhere have it."""
+    """Candidate distances in bytes: by the bytes around a mismatch, then by runs found anywhere."""
     centre = int(slots_of(memory, tuple(i[:1] for i in observed.some.points)).item())
     near = window(centre, memory.spec.slots)
     before, after = (_held(each, memory, near).bytes.reshape(-1) for each in (observed.a, observed.b))
@@ -79,7 +79,7 @@ def _steps(observed: Observations, memory: LayoutArray) -> Iterator[int]:
 
 
 def _far_steps(observed: Observations, memory: LayoutArray) -> Iterator[int]:
-    """How many bytes from where a has them, b has some runs of bytes."""
+    """Distances from the places of runs of bytes in a to those in b."""
     runs = _runs(observed, memory)
     if not runs or (laid_out := _laid_out(observed.a, memory)) is None:
         return
@@ -101,7 +101,7 @@ def _far_steps(observed: Observations, memory: LayoutArray) -> Iterator[int]:
 
 
 def _runs(observed: Observations, memory: LayoutArray) -> dict[int, bytes]:
-    """Bytes of b from some mismatches on that may be found again, by where they begin."""
+    """Runs of bytes of b at mismatches that are distinctive enough to search for, by their start."""
     size = memory.dtype.itemsize
     runs = {}
     for slot in slots_of(memory, tuple(i[:_RUNS] for i in observed.some.points)).tolist():
@@ -113,7 +113,7 @@ def _runs(observed: Observations, memory: LayoutArray) -> dict[int, bytes]:
 
 
 def _laid_out(operand: Operand, memory: LayoutArray) -> LayoutArray | None:
-    """An operand as it lies in a memory; None if that is much, and not there yet."""
+    """An operand in the layout of a memory; None if it would have to be converted and is too large."""
     own = _own(operand, memory)
     if own is None and memory.xla_shape.buffer_byte_size <= _FAR_BYTES:
         return LayoutArray.from_numpy(np.asarray(operand.array), memory.xla_shape)
@@ -121,7 +121,7 @@ def _laid_out(operand: Operand, memory: LayoutArray) -> LayoutArray | None:
 
 
 def _moved(observed: Observations, memory: LayoutArray, step: int) -> Test:
-    """The hypothesis that b has its bytes from so many bytes before, exactly."""
+    """The hypothesis that each byte of b comes exactly from `step` bytes before."""
     slots, cut = divmod(-step, memory.dtype.itemsize)
 
     def test(probe: Probe) -> float:
@@ -134,14 +134,14 @@ def _moved(observed: Observations, memory: LayoutArray, step: int) -> Test:
         if (~same & elements).any():
             return 0.0
         share = share_of(same & one.known & other.known)
-        # Zeros of b may be those of padding by chance: alone they tell of a movement only if nearly all are.
+        # Zeros of b may come from padding by chance: they support a shift only if nearly all bytes are explained.
         return share if share >= LEAST_SHARE or share_of(elements) >= _LEAST_KNOWN else 0.0
 
     return test
 
 
 def _held(operand: Operand, memory: LayoutArray, slots: Numbers) -> _SlotBytes:
-    """What an operand has in some slots of a memory. Of its own memory that is known, padding and all."""
+    """An operand's content in slots of a memory; including padding, if it is the operand's own memory."""
     index, element = at_slots(memory, slots)
     own = _own(operand, memory)
     if own is not None:
@@ -153,19 +153,19 @@ def _held(operand: Operand, memory: LayoutArray, slots: Numbers) -> _SlotBytes:
 
 
 def _own(operand: Operand, memory: LayoutArray) -> LayoutArray | None:
-    """The operand's own array, if it lies in a memory of that kind."""
+    """The operand's own array if its memory has the same shape and layout."""
     own = operand.whole
     return own if own is not None and same_layout(own, memory) else None
 
 
 def _size(array: LayoutArray) -> int:
-    """Bytes in the slots of a buffer, of which packed elements have one each."""
+    """Bytes of a buffer's slots; packed elements count as one byte each."""
     size = array.dtype.itemsize
     return array.spec.slots if array._memory.bits < 8 else array._memory.buffer.size // size * size
 
 
 def _in_slots(array: LayoutArray, slots: Numbers | slice) -> Bytes:
-    """The bytes in some slots of a buffer, a row for each."""
+    """The bytes in some slots of a buffer, a row each."""
     if array._memory.bits < 8:
         in_turn = array._with_map(AddressMap.from_strides((array.spec.slots,), (1,)))
         return _bytes_of(np.asarray(in_turn[slots]))
@@ -174,6 +174,6 @@ def _in_slots(array: LayoutArray, slots: Numbers | slice) -> Bytes:
 
 
 def _bytes_of(values: Values) -> Bytes:
-    """The bytes of each value, a row for each, as a buffer holds them."""
+    """The bytes of each value as in a buffer, a row each."""
     native = np.ascontiguousarray(converted(values, values.dtype))
     return native.view(np.uint8).reshape(values.size, -1)

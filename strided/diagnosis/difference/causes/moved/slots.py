@@ -1,4 +1,4 @@
-"""Places in memory: the slots of a buffer, one for each element or element of padding."""
+"""Slots of a buffer, each of which holds an element or padding."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from strided.wording import counted
 
 
 class Memory(NamedTuple):
-    """The memory of an array, and what a sentence calls it."""
+    """The memory of an array, and words for it in a sentence."""
 
     array: LayoutArray
     words: str
 
 
 def memories(observed: Observations) -> Iterator[Memory]:
-    """The memory of b, and that of a if equal elements lie elsewhere there."""
+    """The memory of b, and that of a if its layout is different."""
     a, b = in_memory(observed.a), in_memory(observed.b)
     if b is not None:
         yield Memory(b, "in memory")
@@ -33,13 +33,13 @@ def memories(observed: Observations) -> Iterator[Memory]:
 
 
 def in_memory(operand: Operand) -> LayoutArray | None:
-    """The array, if it is all of a buffer in whose slots its elements can be told from padding."""
+    """The array if it is a whole buffer whose slots can be mapped to elements or padding; else None."""
     whole = operand.whole
     return None if whole is None or whole.address_map.irregular else whole
 
 
 def distance(bits: int) -> str:
-    """How far apart two places in memory are, for a sentence.
+    """A distance in memory, for a sentence.
 
     >>> distance(-64), distance(4)
     ('-8 bytes', '4 bits')
@@ -53,14 +53,14 @@ def slots_of(array: LayoutArray, points: Points) -> Numbers:
 
 
 def at_slots(array: LayoutArray, slots: Numbers) -> tuple[Points, Mask]:
-    """The indices of the elements in some slots, and which slots exist and hold one."""
+    """The indices of the elements in some slots, and which slots exist and hold an element."""
     inside = (slots >= 0) & (slots < array.spec.slots)
     index, over = array.xla_shape.expansion.coordinates_at(np.where(inside, slots, 0))
     return index, inside & (over < 0)
 
 
 def from_slots(array: LayoutArray, origin: Callable[[Numbers], Numbers]) -> IndexMap:
-    """The source of elements that come from other slots: `origin` takes the slots of b, and gives those of a."""
+    """The index map for elements that come from other slots: `origin` maps slots of b to slots of a."""
 
     def source(points: Points) -> tuple[Points, Mask]:
         return at_slots(array, origin(slots_of(array, points)))

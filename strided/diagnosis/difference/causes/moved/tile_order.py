@@ -1,4 +1,4 @@
-"""Whole tiles that were written column by column of their grid and are read row by row, or the other way."""
+"""Whole tiles that were written in column-major order of their grid but are read in row-major order, or the reverse."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from strided.diagnosis.difference.result import Pattern
 
 
 def tile_order(observed: Observations) -> Pattern | None:
-    """The order of the grid in which b has a's tiles."""
+    """The order in which b has a's tiles."""
     b = in_memory(observed.b)
     if b is None or not b.layout.tiles:
         return None
@@ -37,7 +37,7 @@ def tile_order(observed: Observations) -> Pattern | None:
 
 
 def _slots_of_other_order(slots: Numbers, down: int, across: int, tile: int) -> Numbers:
-    """Where slots lie if the tiles of a grid are counted along its rows, that are now counted down its columns.
+    """Slots after the tiles of a grid are renumbered from column-major to row-major order.
 
     >>> import numpy as np
     >>> _slots_of_other_order(np.arange(6), down=2, across=3, tile=1).tolist()

@@ -1,4 +1,4 @@
-"""b is a with its axes in another order, as from `numpy.transpose`. All elements are compared before it is named."""
+"""b is a transposed, as by `numpy.transpose`. All elements are compared before this is reported."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from strided.diagnosis.difference.result import Pattern
 
 
 def transposed(observed: Observations) -> Pattern | None:
-    """The first order of axes that makes b of a."""
+    """The first order of axes that turns a into b."""
     shape = observed.shape
     if len(shape) > MOST_DIMENSIONS:
         return None

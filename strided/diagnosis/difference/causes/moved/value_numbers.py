@@ -1,4 +1,4 @@
-"""Numbers for values, by which elements of two arrays are found in each other."""
+"""Numbers for values, by which elements of one array are found in another."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from strided.diagnosis.difference.values import common_dtype, converted, is_floa
 
 
 def numbers_at(operand: Operand, observed: Observations, points: Points) -> Hashes:
-    """A number for each value at some points, equal for equal values of either array; the points have one axis."""
+    """A number for each value at some (1-D) points; equal values of either array have equal numbers."""
     with np.errstate(all="ignore"):
         values = np.array(converted(operand.at(points), common_dtype(observed.a.dtype, observed.b.dtype)))
         if is_float(values.dtype):
-            values[values == 0] = 0  # -0, too
+            values[values == 0] = 0  # also turns -0 into 0
     return numbers(values)
