@@ -95,7 +95,7 @@ class DiskCache:
                 path.parent.mkdir(parents=True, exist_ok=True)
                 _write(path, self.made)
                 with suppress(OSError):  # another process was first
-                    _drop_oldest(path.parent, self._kernel)
+                    _drop_oldest(path, self._kernel)
                 return
 
     def _state(self, context: Any) -> bytes:
@@ -166,10 +166,11 @@ def _write(path: Path, data: bytes) -> None:
         raise
 
 
-def _drop_oldest(folder: Path, kernel: str) -> None:
+def _drop_oldest(written: Path, kernel: str) -> None:
+    """Keep the newest files of a kernel, and that just written, even if the clock was ahead when others were."""
     # What a process wrote that was killed over it counts, too.
-    found = sorted(folder.glob(f"{kernel}-*.nbc*"), key=lambda path: path.stat().st_mtime)
-    for path in found[:-_MOST_KEPT]:
+    others = {*written.parent.glob(f"{kernel}-*.nbc*")} - {written}
+    for path in sorted(others, key=lambda path: path.stat().st_mtime)[: 1 - _MOST_KEPT]:
         path.unlink(missing_ok=True)
 
 

@@ -245,8 +245,19 @@ def test_what_killed_processes_leave_counts_among_the_files_of_a_kernel(folder, 
     fresh().compiled  # noqa: B018
     for number in range(3):  # what killed processes leave
         folder.joinpath("strided", f"add-{number}.nbc.{number}").touch()
-    disk_cache._drop_oldest(folder / "strided", "add")
+    disk_cache._drop_oldest(next(folder.rglob("add-*.nbc")), "add")
     assert len(list(folder.rglob("add-*"))) == 2
+
+
+def test_what_was_just_written_is_kept_though_a_clock_was_ahead(folder, monkeypatch):
+    monkeypatch.setattr(disk_cache, "_MOST_KEPT", 2)
+    for number in range(3):
+        path = folder.joinpath("strided", f"add-{number}.nbc")
+        path.parent.mkdir(exist_ok=True)
+        path.touch()
+        os.utime(path, times=(1 << 32, 1 << 32))  # in the year 2106
+    fresh().compiled  # noqa: B018
+    assert fresh().compiled.stats.cache_hits
 
 
 def test_a_damaged_file_is_a_miss(folder):
