@@ -1173,3 +1173,56 @@ def test_values_sorted_in_memory_do_not_tell_how_long_rows_are() -> None:
     """Each of 225 comes 24 times in turn: rows that a value fills say no less than those that end within its run."""
     found = identify(np.repeat(np.arange(225, dtype=np.int16), 24).tobytes(), "s16[?,8,?]")
     assert found.verdict == "tied"
+
+
+@pytest.mark.parametrize(("kind", "value"), [("f32", 0.7), ("bf16", 0.7), ("f32", -1e9)])
+@pytest.mark.parametrize("swapped", [False, True])
+def test_one_word_does_not_tell_the_order_of_bytes(kind: str, value: float, swapped: bool) -> None:
+    """Neither it nor what its bytes are in reverse order is a telling number: it comes often, and says so once."""
+    text = f"{kind}[300,200]{{1,0:T(8,128)}}"
+    raw = _planted(text, np.full((300, 200), value))
+    if swapped:
+        raw = raw.reshape(-1, sd.parse_shape(text).element_bits // 8)[:, ::-1].reshape(-1)
+    found = identify(raw, without_layout(text))
+    assert found.verdict == "tied"
+    assert [c.byteorder for c in found.candidates[:2]] == ["little", "big"]
+    assert all(text in map(str, (c.shape, *c.ties)) for c in found.candidates[:2])
+
+
+def test_ones_tell_the_order_of_bytes() -> None:
+    """In the other order they are subnormal."""
+    text = "f32[60,200]{1,0:T(8,128)}"
+    found = identify(_planted(text, np.tril(np.ones((60, 200)))), without_layout(text))
+    assert text in named(found)
+    assert found.best is not None
+    assert found.best.byteorder == "little"
+
+
+def test_zeros_with_a_sign_do_not_tell_the_order_of_bytes() -> None:
+    """Swapped they are no zeros, and no padding at the ends."""
+    text = "bf16[85,256]{1,0:T(8,128)(2,1)}"
+    raw = _planted(text, (1 - np.tril(np.ones((85, 256)))) * -1e9, np.random.default_rng(0).bytes(16))
+    found = identify(raw, without_layout(text))
+    assert text in first(found)
+    assert found.candidates[0].byteorder == "little"
+
+
+def test_swapped_zeros_with_a_sign_are_not_narrow_exponents() -> None:
+    text = "bf16[165,6]{1,0:T(1,128)}"
+    found = identify(_planted(text, (1 - np.tril(np.ones((165, 6)))) * -1e9, b"\xc0\x7f"), "bf16")
+    assert found.candidates[0].byteorder == "little"
+
+
+def test_zeros_with_a_sign_at_the_ends_are_elements() -> None:
+    """Left out, they made other orders of the same bytes smoother, which spread them."""
+    text = "bf16[12,512,7]{1,2,0}"
+    raw = _planted(text, (1 - np.broadcast_to(np.tril(np.ones((512, 7))), (12, 512, 7))) * -1e9)
+    assert not is_sure_of_another(raw.tobytes(), text)
+
+
+def test_words_of_the_padding_do_not_tell_the_order_of_bytes_each_time() -> None:
+    """The two that fill it here have narrower exponents if swapped."""
+    text = "f16[1845,1,51]{0,2,1:T(8,128)(2,1)}"
+    found = identify(_planted(text, np.full((1845, 1, 51), 0.7), b"\xef\xbe\xad\xde"), without_layout(text))
+    assert text in first(found)
+    assert found.candidates[0].byteorder == "little"

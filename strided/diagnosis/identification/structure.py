@@ -147,7 +147,8 @@ def _empty_ends(numbers: Floats, inside: npt.NDArray[np.bool_], sample: Sample) 
         for axis, end in itertools.product(range(grid.ndim), (0, -1)):
             lines = np.moveaxis(grid, axis, 0)
             lines = (lines if end == 0 else lines[::-1]).reshape(lines.shape[0], -1)
-            count = int(np.argmax((lines != 0).any(axis=1)))  # 0 also if all are zero
+            # Padding is of zero bytes, which -0.0 has in no order of them.
+            count = int(np.argmax(((lines != 0) | np.signbit(lines)).any(axis=1)))  # 0 also if all are zero
             if not count:
                 continue
             changed = True

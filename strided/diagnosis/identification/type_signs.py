@@ -32,12 +32,13 @@ _SUBNORMAL = 2.0
 #: The share of bytes that hold no value of a narrow type which refutes it.
 _REFUTED = 1 / 16
 #: Nats against any other type, and against swapped bytes.
-_RARITY = 30.0
+RARITY = 30.0
 
 
 def type_signs(source: Source, reading: Reading) -> Evidence:
     """What the type itself says of the values: narrow exponents, small integers, bytes that are 0 or 1."""
     kind, bits = element_type(reading.shape.element_type), reading.shape.element_bits
+    most = _TYPE_WORDS * 32 / bits
     if kind.bits < bits:
         strange, fillings = _strange_bytes(source, reading)
         # Of words that are not 0, as in `_saved`: the type has so many.
@@ -48,10 +49,38 @@ def type_signs(source: Source, reading: Reading) -> Evidence:
             sentence = f"type: all bytes{others} are {kind.name}"
     else:
         values = source.fetch(reading, _looked_at(source, reading))[0]
-        signs = _float_signs if _is_float(kind) else _integer_signs
-        saved, sentence = signs(values, kind)
-    rare = _RARITY * ((kind.name not in _COMMON) + (reading.byteorder == "big"))
-    return Evidence("type", _TYPE_WORDS * _LN2 * saved * 32 / bits - rare, sentence)
+        saved, sentence = _signs(values, kind)
+        if bits > 8:
+            saved = _saved_by_distinct_words(saved, values, kind, most)
+    rare = RARITY * ((kind.name not in _COMMON) + (reading.byteorder == "big"))
+    return Evidence("type", _LN2 * most * saved - rare, sentence)
+
+
+def _saved_by_distinct_words(saved: float, values: npt.NDArray[Any], kind: ElementType, most: float) -> float:
+    """Bits saved of each value, of which those that tell the order of bytes count once for each distinct word.
+
+    A word that comes again says nothing new of the order: an array of one value has one, and a mask two. The type saves
+    what it does in the better order; the other one is behind by what the distinct words say. Of `most` words or more
+    all values say it.
+    """
+    turned = values.byteswap()
+    words = [_distinct(each) for each in (values, turned)]
+    if min(map(len, words)) >= most:
+        return saved
+    own, other = (len(each) * _signs(each, kind, filling=1.0)[0] for each in words)
+    return max(saved, _signs(turned, kind)[0]) - max(0.0, other - own) / most
+
+
+def _distinct(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """The words other than 0, each of them once."""
+    words = np.unique(values.view(f"V{values.dtype.itemsize}")).view(values.dtype)
+    found: npt.NDArray[Any] = words[as_numbers(words) != 0]
+    return found
+
+
+def _signs(values: npt.NDArray[Any], kind: ElementType, filling: float = _FILLING) -> tuple[float, str]:
+    """Bits that a type saves of each value, and what it holds in words. Floats of a larger share are a `filling`."""
+    return _float_signs(values, kind, filling) if _is_float(kind) else _integer_signs(values, kind)
 
 
 def may_be_wider(source: Source, reading: Reading) -> bool:
@@ -101,18 +130,18 @@ def _is_float(kind: ElementType) -> bool:
     return kind.name.startswith(("f", "bf", "c"))
 
 
-def _float_signs(values: npt.NDArray[Any], kind: ElementType) -> tuple[float, str]:
+def _float_signs(values: npt.NDArray[Any], kind: ElementType, filling: float) -> tuple[float, str]:
     """Bits that narrow exponents save of each value."""
     numbers = as_numbers(values)
     nan, inf = int(np.isnan(numbers).sum()), int(np.isinf(numbers).sum())
     times = _times(values)
     finite = np.isfinite(numbers)
     tiny = _SUBNORMAL * _subnormal(numbers[finite & (numbers != 0)], kind)
-    held = numbers[finite & (numbers != 0) & (times <= _FILLING * len(numbers))]
+    held = numbers[finite & (numbers != 0) & (times <= filling * len(numbers))]
     # One NaN over and over is a poison, or masks values; those of a wrong type have all sorts of payloads.
     strange = int(np.count_nonzero(~finite)) - int(times[~finite].max(initial=0))
     shown = f"NaN {nan:,}, Inf {inf:,}" if nan or inf else "no NaN, no Inf"
-    if len(held) < 2:
+    if not len(held):
         return 0.0 - tiny, f"type: {shown}"
     exponents = np.frexp(held)[1]
     low, high = np.percentile(exponents, [1, 99]) - 1

@@ -13,6 +13,7 @@ from strided.diagnosis.identification.known import Known
 from strided.diagnosis.identification.memory_order import RowEnds
 from strided.diagnosis.identification.result import Candidate, Identification, Verdict
 from strided.diagnosis.identification.structure import Structure, sum_of_squares
+from strided.diagnosis.identification.type_signs import RARITY
 
 #: Nats by which the best reading must be ahead of the next one, and standard errors of sampling.
 _MARGIN, _DEVIATIONS = 12.0, 2.5
@@ -28,6 +29,8 @@ _INEXACT = 10
 _SCALE = 0.03
 #: The same for readings of which one shows continuity and the other scale: their weights are hardly comparable.
 _OTHER_KIND = 0.5
+#: Nats by which the usual order of bytes must be ahead of the other one: more than the rarity of that is worth.
+_BYTE_ORDER = RARITY + 5.0
 #: Nats of order, or of padding, without which nothing is decided: noise has less.
 _LEAST = 40.0
 #: How much more likely the more usual one of two readings is that are equally good otherwise, in nats.
@@ -143,6 +146,8 @@ def _may_be_preferred(rivals: Sequence[Sequence[Judged]], best: Sequence[Judged]
     first, second = rivals[:2]
     if _rank(first, known) < 0:
         return True
+    if any(_are_both_byte_orders(a.reading, b.reading) for a in best for group in rivals for b in group):
+        return False  # that swapped bytes are rare tells nothing of these
     ranks = _rank(first, known), _rank(second, known)
     are_usual = ranks[1] - ranks[0] <= _ROW_MAJOR and ranks[1] % _INEXACT <= _ROW_MAJOR
     if are_usual and first[0].reading.place == second[0].reading.place and not _are_twins(first, second):
@@ -169,6 +174,11 @@ def _are_both_bit_orders(a: Judged, b: Judged) -> bool:
     is_scale = a.structure.kind == b.structure.kind == "scale"
     one, other = a.reading, b.reading
     return is_scale and one != other and replace(one, bitorder=other.bitorder) == other
+
+
+def _are_both_byte_orders(a: Reading, b: Reading) -> bool:
+    """Whether two readings are the same but for the order of bytes."""
+    return a != b and replace(a, byteorder=b.byteorder) == b
 
 
 def _are_mirrored(a: Reading, b: Reading) -> bool:
@@ -218,6 +228,8 @@ def _tolerance(a: Judged, b: Judged) -> float:
     is_doubtful = both_orders or (_is_odd(a.reading) and not _is_odd(b.reading))
     share = _AHEAD if is_doubtful else _SCALE * (a.structure.kind == "scale")
     ahead = share * a.structure.weight
+    if _are_both_byte_orders(a.reading, b.reading) and a.reading.byteorder == "little":
+        ahead = max(ahead, _BYTE_ORDER)
     if {a.structure.kind, b.structure.kind} == {"continuity", "scale"}:
         ahead = max(ahead, _OTHER_KIND * a.structure.weight)
     return max(_MARGIN, deviations * _error(a, b), ahead)
