@@ -113,7 +113,8 @@ class Indexing(ArrayBase):
         selected: Any = self._basic(key)
         if selected is None:
             if self.is_strided:
-                self._as_strided()[_apart(_as_ndarrays(key), self._memory.buffer)] = _as_ndarray(value)
+                key, value = (_apart(_as_ndarrays(x), self._memory.buffer) for x in (key, value))
+                self._as_strided()[key] = value
             else:
                 self._set_chosen(key, value)
         elif type(selected) is int:
@@ -334,11 +335,16 @@ def _as_ndarray(x: Any) -> Any:
     return x._values() if isinstance(x, ArrayBase) else x
 
 
-def _apart(key: Any, written: npt.NDArray[np.uint8]) -> Any:
-    """A key with arrays copied that share the memory to be written, which NumPy would read meanwhile."""
-    if type(key) is tuple:
-        return tuple(_apart(x, written) for x in key)
-    return key.copy() if type(key) is np.ndarray and np.may_share_memory(key, written) else key
+def _apart(x: Any, written: npt.NDArray[np.uint8]) -> Any:
+    """A key or value with arrays copied that share the memory to be written, which NumPy would read meanwhile."""
+    if type(x) is tuple:
+        return tuple(_apart(part, written) for part in x)
+    if isinstance(x, np.generic) or not (isinstance(x, memoryview) or hasattr(x, "__array__")):
+        return x  # NumPy copies the elements of sequences
+    values = np.asarray(x)
+    if values.size == 0:
+        return x  # NumPy takes an empty index of any dtype, unless it is an ndarray
+    return values.copy() if np.may_share_memory(values, written) else values
 
 
 def _spread(values: Array, shape: tuple[int, ...]) -> Array:

@@ -485,6 +485,41 @@ def test_a_mask_in_the_memory_that_is_written(size: int, layout: str, key_of: Ca
     same_values(a, x)
 
 
+class _Subclass(np.ndarray):
+    """Arrays that are not exactly ndarrays."""
+
+
+class _Converted:
+    """An array of another library, which shares its memory with NumPy."""
+
+    def __init__(self, values: np.ndarray) -> None:
+        self._values = values
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        return self._values if dtype is None else self._values.astype(dtype, copy=False)
+
+
+@pytest.mark.parametrize("kind", [np.asarray, lambda x: x.view(_Subclass), _Converted, memoryview])
+@pytest.mark.parametrize("as_key", [lambda x: x, lambda x: (x,)], ids=["alone", "tuple"])
+def test_keys_and_values_of_any_type_in_the_memory_that_is_written(
+    kind: Callable[[np.ndarray], Any], as_key: Callable[[Any], Any]
+) -> None:
+    mask = np.random.default_rng(4).random((30, 30)) < 0.5
+    a = sd.LayoutArray.from_numpy(mask, "{1,0}")
+    a[as_key(kind(a.as_strided().T))] = False
+    same_values(a, mask & ~mask.T)
+    b = sd.LayoutArray.from_numpy(np.arange(50), "{0}")
+    b[as_key(np.ones(50, bool))] = kind(b.as_strided()[::-1])
+    same_values(b, np.arange(50)[::-1])
+
+
+def test_a_view_of_the_array_is_assigned_by_a_mask() -> None:
+    for layout in ("{1,0}", "{0,1}", "{1,0:T(2,2)}"):
+        a = array(layout)
+        a[VALUES > 0] = a[::-1, ::-1].reshape(-1)
+        same_values(a, VALUES[::-1, ::-1])
+
+
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_results_that_lie_over_operands(layout: str) -> None:
     """NumPy sees what overlaps."""
