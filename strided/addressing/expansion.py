@@ -138,7 +138,7 @@ class Expansion:
         )
 
     def coordinates_at(self, offset: Offsets) -> tuple[tuple[Offsets, ...], Offsets]:
-        """The index at each offset (0 or more), and -1, or the dimension that the slot pads.
+        """The index at each offset (0 or more), and the dimension that the slot pads; -1 if it holds an element.
 
         A slot pads the dimension numbered `rank` if it is tail padding, or padding of a dimension that a tile of higher
         rank prepended. The index at padding is meaningless.

@@ -69,7 +69,7 @@ def padding_scalar(padding: Any, dtype: np.dtype[Any]) -> Any:
 
 
 def _extreme(dtype: np.dtype[Any], *, highest: bool) -> Any:
-    """The lowest or highest value of a dtype; for dtypes of ml_dtypes, found among all values."""
+    """The lowest or highest value of a dtype; for bool and dtypes of ml_dtypes, found among all values."""
     if dtype.kind == "c":
         raise UnsupportedError(f"{dtype} has no lowest or highest value")
     if dtype.kind in "iu":

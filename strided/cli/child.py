@@ -2,9 +2,9 @@
 
 If a mapped file is truncated, the process that reads it dies of SIGBUS and cannot print an error: the parent does.
 
-Both stay in one process group, so that the terminal can stop, continue and read from both. Ctrl-C then reaches both,
-but a signal from elsewhere only the parent. So the child ignores these signals, and the parent forwards them through a
-pipe. If the pipe closes, the parent has died, and the child ends, too.
+Both stay in one process group, so that the terminal stops and continues both, and lets both write. Ctrl-C then reaches
+both, but a signal from elsewhere only the parent. So the child ignores these signals, and the parent forwards them
+through a pipe. If the pipe closes, the parent has died, and the child ends, too.
 """
 
 from __future__ import annotations

@@ -135,9 +135,8 @@ def _described(shape: AnyShape, columns: int) -> str:
 def _at(text: str, shape: Any) -> Any:
     """The index of an element; negative numbers count from the end, as in NumPy."""
     index = inspect.parse_index(text)
-    numbers = (
-        tuple(index) if isinstance(index, (tuple, list)) else (index,)
-    )  # elements are printed in brackets, so these are accepted
+    # A list, too: indices are printed in brackets.
+    numbers = tuple(index) if isinstance(index, (tuple, list)) else (index,)
     if any(type(number) is not int for number in numbers):
         raise click.UsageError(f"--at takes one integer for each dimension, as in 9,200, not {text!r}; see --ranges")
     sizes = getattr(shape, "dimensions", ())

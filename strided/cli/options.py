@@ -62,9 +62,7 @@ offset = click.option(
     metavar="N",
     help="Bytes before the array, as in 4096 or 0x1000.",
 )
-allow_excess = click.option(
-    "--allow-excess", is_flag=True, help="Accept more raw bytes than the shape and its padding take."
-)
+allow_excess = click.option("--allow-excess", is_flag=True, help="Accept more raw bytes than padding explains.")
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 force = click.option("-f", "--force", is_flag=True, help="Overwrite an existing file.")
 rtol = click.option("--rtol", type=float, default=0, metavar="X", help="Equal if |a - b| <= atol + X * |b|.")

@@ -171,9 +171,8 @@ def _nearby(path: str) -> str:
     if is_url(path):
         return "; commands take files, not URLs: strided.open reads those, in Python"
     there = path
-    while (
-        not os.path.lexists(there) and (above := os.path.dirname(there)) != there
-    ):  # a missing drive is its own parent
+    # A drive, which may be missing, too, is its own parent.
+    while not os.path.lexists(there) and (above := os.path.dirname(there)) != there:
         there = above
     name = path[len(there) :].lstrip(f"/{os.sep}")
     if os.path.isfile(there):

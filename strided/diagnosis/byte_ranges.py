@@ -66,7 +66,8 @@ def byte_ranges(shape: str | AnyShape | BufferSpec, key: Any = ..., gap: Support
         The key does not fit an array of this shape.
     NotationError, LayoutError, UnsupportedError
         The shape is not an array's, or has no addresses; more than 2^26 ranges.
-        ValueError
+    ValueError
+        A negative gap.
 
     Examples
     --------

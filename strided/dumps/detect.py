@@ -54,7 +54,7 @@ _ADVICE = {
     "npy": "a NumPy file: strided.open opens it",
     "npz": f"a NumPy archive: {_BY_NAME}",
     "safetensors": f"a safetensors file: {_BY_NAME}",
-    "binary": ("binary data of no known kind: open a raw buffer with its shape; 'strided identify' looks for it"),
+    "binary": "binary data of no known kind: open a raw buffer with its shape; 'strided identify' looks for it",
     "text": "a text of no known kind: nothing in it can be read as arrays",
 }
 

@@ -19,27 +19,27 @@ from strided.files.streams import Readable
 
 #: Limit for decompressed text, in bytes: reading it takes several times as much memory.
 MAX_TEXT_BYTES = 1 << 30
-#: Limit for anything else that is compressed: no protobuf message is longer. The ratio is not limited, because a
-#: snapshot of zeros shrinks to a thousandth.
+#: Limit for other decompressed contents: no protobuf message is longer. The ratio is not limited, because a snapshot of
+#: zeros shrinks to a thousandth.
 MAX_BINARY_BYTES = 1 << 31
-#: So many lines are read however short they are. A line and its instruction take `LINE_BYTES` beside their characters:
-#: a hostile text of more and shorter lines could take many times its size in memory.
+#: The most lines that are read however short they are, and the bytes that a line and its instruction take besides the
+#: characters: a hostile text of more and shorter lines could take many times its size in memory.
 FREE_LINES, LINE_BYTES = 1 << 21, 450
 
-#: Bytes searched for characters that no text holds.
+#: Bytes that are searched for characters that no text has.
 PROBE_BYTES = 4096
 #: Bytes of text to decode at a time.
 _PIECE_BYTES = 1 << 20
-#: Control characters that text does hold: tab, line ends, form feed, escape sequences of terminals.
+#: Control characters that text may have: tab, line ends, form feed, escape sequences of terminals.
 _TEXT_CONTROLS = bytes((9, 10, 11, 12, 13, 27))
-#: What some editors put before UTF-8 text.
+#: Some editors put this before UTF-8 text.
 BYTE_ORDER_MARK = "\ufeff"
 _UTF16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
-#: Carriage returns, and the strings and comments among them. Only in a string is one a character of the text.
+#: Carriage returns, strings and comments. Only in a string is a carriage return not the end of a line.
 _RETURN = re.compile(r'"(?:[^"\\]++|\\.)*+(?:"|\\?\Z)|/\*.*?(?:\*/|\Z)|(?<!:)//[^\r\n]*+|\r', re.DOTALL)
 _NOT_TEXT = bytes(byte for byte in range(32) if byte not in _TEXT_CONTROLS)
 
-#: Paths, anything with the buffer interface, and a `DumpBytes`, which is what it would be opened to.
+#: A path, an object with the buffer protocol, or a `DumpBytes`, which is already opened.
 Origin: TypeAlias = Any
 
 
@@ -52,7 +52,7 @@ class DumpBytes(NamedTuple):
 
 @contextlib.contextmanager
 def naming_in_dump_errors(path: str | None) -> Iterator[None]:
-    """A DumpError raised within this names the file, unless it names one already."""
+    """Within this, a DumpError that names no file names this one."""
     try:
         yield
     except DumpError as error:
@@ -61,9 +61,9 @@ def naming_in_dump_errors(path: str | None) -> Iterator[None]:
 
 
 def is_contents(given: str, of_one_line: Callable[[str], bool]) -> bool:
-    """Whether a str is the text itself rather than a path: it has several lines, or is the text `of_one_line` knows.
+    """Whether a str is the text itself rather than a path: it has several lines, or `of_one_line` accepts it.
 
-    What exists is a path, whatever its name looks like.
+    The name of an existing file is always a path.
 
     >>> is_contents("HloModule m\\n", lambda line: False), is_contents("module.txt", lambda line: "{" in line)
     (True, False)
@@ -72,13 +72,13 @@ def is_contents(given: str, of_one_line: Callable[[str], bool]) -> bool:
 
 
 def open_source(origin: Origin, *, max_bytes: int | None = None, mapped: bool = False) -> DumpBytes:
-    """The bytes of a file or buffer, read-only; gzip and Zstandard are undone.
+    """The bytes of a file or buffer, read-only, and decompressed if they are gzip or Zstandard data.
 
-    Compressed contents expand to `max_bytes` at most, by default `MAX_TEXT_BYTES` for text, `MAX_BINARY_BYTES` for
+    Decompressed contents have at most `max_bytes`, by default `MAX_TEXT_BYTES` for text, `MAX_BINARY_BYTES` for
     anything else. `mapped` maps a file instead of reading it: call `refuse_truncated` before each later access, because
-    reading bytes that are gone ends the process. DumpError for broken compressed data, or more than allowed, and for
-    what is no regular file; UnsupportedError for Zstandard that nothing expands; OSError for a file that cannot be
-    opened.
+    reading beyond the end of a truncated file kills the process. DumpError for compressed data that are broken or too
+    large, and for what is no regular file; UnsupportedError for Zstandard data that nothing installed decompresses;
+    OSError if the file cannot be opened.
 
     >>> import gzip
     >>> bytes(open_source(gzip.compress(b"HloModule m")).view)
@@ -108,12 +108,12 @@ def _memory(origin: Origin) -> memoryview:
 
 
 def open_view(origin: Origin, *, max_bytes: int | None = None, mapped: bool) -> tuple[View, str | None]:
-    """The bytes, and the name to report: as `open_source`, but a file that is not mapped is read on access."""
+    """The bytes and the path, as `open_source`, but a file that is not `mapped` is read on access."""
     if not mapped and isinstance(origin, (str, os.PathLike)):
         path = os.fspath(origin)
         with contextlib.ExitStack() as stack:
             file = stack.enter_context(open_regular(path))
-            if os.fstat(file.fileno()).st_size and _expander(file) is None:  # files of /proc do not say their size
+            if os.fstat(file.fileno()).st_size and _expander(file) is None:  # files of /proc report size 0
                 stack.pop_all()
                 return FileBytes.of(file, path), path
     return open_source(origin, max_bytes=max_bytes, mapped=mapped)
@@ -133,7 +133,7 @@ def _head(file: _Rewound, path: str | None, size: int) -> bytes:
 
 
 def lines_of(view: memoryview, path: str | None, max_bytes: int | None) -> list[str]:
-    r"""The lines of UTF-8 text without their ends, decoded piece by piece to save memory.
+    r"""The lines of UTF-8 text without their ends, decoded in pieces to save memory.
 
     DumpError, without `max_bytes`, for too many short lines (`refuse_short_lines`).
 
@@ -141,7 +141,7 @@ def lines_of(view: memoryview, path: str | None, max_bytes: int | None) -> list[
     ['HloModule m', '', 'ENTRY']
     """
     lines: list[str] = []
-    begun = 0  # where the last, unfinished line begins
+    begun = 0  # where the unfinished last line begins
     for start in range(0, len(view), _PIECE_BYTES):
         end = bytes(view[start : start + _PIECE_BYTES]).rfind(b"\n") + 1
         if end:
@@ -174,7 +174,7 @@ def split_lines(text: str) -> list[str]:
 
 
 def refuse_short_lines(count: int, size: int, path: str | None = None) -> None:
-    """Raise DumpError if the lines of a text of `size` bytes would take three times its memory."""
+    """Raise DumpError if `count` lines of a text of `size` bytes would take more than three times its memory."""
     if count > FREE_LINES and count * LINE_BYTES > 2 * size:
         raise DumpError(
             f"more than {FREE_LINES} lines in {size} bytes of text, which take more than three times the text in "
@@ -184,7 +184,7 @@ def refuse_short_lines(count: int, size: int, path: str | None = None) -> None:
 
 
 def is_text(view: memoryview) -> bool:
-    """Whether bytes are text: a proto shows control characters early on.
+    """Whether bytes are text: a proto has control characters near its beginning.
 
     >>> is_text(memoryview(b"HloModule m")), is_text(memoryview(b"\\n\\x01m"))
     (True, False)
@@ -215,7 +215,7 @@ def refuse_utf16(view: memoryview, path: str | None) -> None:
 
 
 def _mapping(file: BinaryIO) -> memoryview | None:
-    """The bytes of a file, mapped; None if it cannot be mapped: empty files, those of /proc."""
+    """The bytes of a file, mapped; None if it cannot be mapped, as an empty file or one of /proc."""
     try:
         return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
     except (ValueError, OSError):
@@ -234,7 +234,7 @@ def _content(file: BinaryIO, path: str) -> memoryview:
 
 
 def refuse_truncated(view: View, path: str | None) -> None:
-    """Raise DumpError if bytes are mapped from a file that has become shorter."""
+    """Raise DumpError if bytes are mapped from a file that was truncated."""
     mapping = view.obj if isinstance(view, memoryview) else None
     if isinstance(mapping, mmap.mmap) and mapping.size() < len(mapping):
         raise DumpError(f"truncated since it was opened: from {len(mapping)} bytes to {mapping.size()}", path=path)
@@ -263,7 +263,7 @@ class _ViewFile:
 
 
 def _expander(file: _Rewound) -> Expander | None:
-    """What expands a file, if it is compressed. Reads from its beginning and goes back there."""
+    """The function that decompresses a file, at its beginning before and after; None if it is not compressed."""
     head = file.read(MAGIC_BYTES)
     file.seek(0)
     return expander_of(head)
@@ -272,7 +272,7 @@ def _expander(file: _Rewound) -> Expander | None:
 def _expanded(pieces: Iterator[bytes], path: str | None, max_bytes: int | None) -> memoryview:
     data = bytearray()
     limit = MAX_BINARY_BYTES if max_bytes is None else max_bytes
-    # Piece by piece: one read would allocate as much memory as the limit allows.
+    # In pieces: a single read would allocate as much memory as the limit allows.
     for piece in pieces:
         if not data and max_bytes is None and is_text(memoryview(piece)):
             limit = MAX_TEXT_BYTES

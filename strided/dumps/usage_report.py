@@ -1,7 +1,7 @@
 """Read the memory usage report that XLA writes as a protobuf message, besides the one in text.
 
-It has no declaration in what JAX installs, but it holds the tables of the text: a report for each memory space in field
-1, with its total (1), its number (2), and its allocations (3), of which each has its table as text (6).
+JAX installs no declaration of it. It has the tables of the text: field 1 is the report of a memory space, with its
+total (1), its number (2) and its allocations (3), each of which has its table as text (6).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from strided.dumps.protobuf.wire import BYTES, VARINT, fields
 from strided.errors import DumpError
 
 _NAME, _NONE = "a memory usage report", "no memory usage report"
-#: More than any device has: a hostile message could name many in few bytes.
+#: The most memory spaces, more than any device has: a hostile message could name many in few bytes.
 _MOST_SPACES = 1000
 #: The kinds of the fields of one memory space's report: total, number, allocations.
 _KINDS = {1: VARINT, 2: VARINT, 3: BYTES}
@@ -22,9 +22,9 @@ _DEFAULT = 0
 
 
 def usage_report_text(view: View) -> str | None:
-    """The report as the text that XLA writes beside it; None for bytes that are none.
+    """The report as the text that XLA also writes; None for other bytes.
 
-    A report without any table is none: nothing would tell it from other messages.
+    A report without tables counts as other bytes, since nothing distinguishes it from other messages.
     """
     parts: list[str] = []
     try:
@@ -39,7 +39,7 @@ def usage_report_text(view: View) -> str | None:
 
 
 def _space_text(view: View) -> str:
-    """One memory space of the text."""
+    """The text of one memory space."""
     total = number = 0
     tables: list[str] = []
     for field in fields(view, _NAME):

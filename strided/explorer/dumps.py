@@ -159,9 +159,8 @@ def program_data(part: ProgramPart) -> tuple[dict[str, Any], dict[str, str] | No
 def dump_data(parts: list[ProgramPart], arrays: ArraysData) -> dict[str, Any]:
     """The data of a page: programs and arrays, compressed together, and the instructions of each program."""
     found = [program_data(part) for part in parts]
-    for number, part in sorted(
-        enumerate(parts), key=lambda pair: -pair[1].size
-    ):  # the largest first: they get the maps
+    # The largest first: they get the maps.
+    for number, part in sorted(enumerate(parts), key=lambda pair: -pair[1].size):
         arrays.add(part, number)
     arrays.rows.sort(key=lambda row: row["program"])
     content = {"programs": [data for data, _ in found], "arrays": arrays.rows, "layouts": arrays.layouts.data}

@@ -193,7 +193,7 @@ def _in_base64(numbers: npt.NDArray[Any], dtype: str) -> str:
 
 
 def _printing(dtype: np.dtype[Any]) -> dict[str, int]:
-    """How to print values: NumPy's floats with the fewest unique digits, those of ml_dtypes with six digits."""
+    """How to print floats: NumPy's with the fewest unique digits, those of ml_dtypes with six; {} for integers."""
     if dtype.kind in "fc" and is_builtin(dtype):
         kind = np.finfo(dtype)
         return {"bits": kind.nmant + 1, "least_exponent": int(kind.minexp)}

@@ -28,6 +28,6 @@ def expanded(file: Readable, path: str | None = None, piece_bytes: int | None = 
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         streams.raise_if_out_of_memory(error)
         words = str(error)
-        if words.startswith("Not a gzipped file"):  # so the trailing bytes: the beginning was gzip
+        if words.startswith("Not a gzipped file"):  # of the trailing bytes: the data began as gzip
             words = f"followed by other bytes ({words})"
         raise DumpError(f"broken gzip data: {words}", path=path) from error

@@ -86,7 +86,7 @@ class RemoteArray(FetchedArray):
             if error.found_format is None:
                 raise
             advice = "give the offset of the array's bytes in it, or download it"
-            raise error.with_message(f"{self.url} begins like {error.found_format}: {advice}") from None
+            raise error.with_message(f"{self.url} begins as {error.found_format} does: {advice}") from None
 
     def _file_size(self) -> int:
         try:

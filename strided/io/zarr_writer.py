@@ -31,7 +31,7 @@ _INVALID_ON_WINDOWS = re.compile(r'[\\:<>"|?*\0-\x1f]|[. ]$|^(con|prn|aux|nul|co
 
 
 def refuse_folder(target: str | os.PathLike[str], sources: list[os.stat_result], *, overwrite: bool) -> None:
-    """Raise OSError if an existing folder must not be replaced, as if it is no store or contains a source."""
+    """Raise OSError if a folder exists that is no store, is or contains a source, or may not be overwritten."""
     try:
         there = os.stat(target)
     except FileNotFoundError:

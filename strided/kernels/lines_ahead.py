@@ -61,7 +61,7 @@ def gap_behind(rows, pieces, lane):
 @part
 def ask_for_gap(begin, gap):
     """Prefetch the lines behind a piece, as `gap_behind` tells them."""
-    for k in range(gap.first, gap.last, 64):
+    for k in range(gap.start, gap.stop, 64):
         simd_bytes.prefetch(begin + k)
 
 
@@ -191,7 +191,7 @@ def ask_for_words(origin, rows, i, done, apart, later, cut, t_lane):
         i, origin = _later_row(origin, i + on, later)
     row = origin + rows[i, 1]
     pieces = cut.table
-    for p in range(cut.first, cut.last):
+    for p in range(cut.start, cut.stop):
         place = row + pieces[p, 1]
         for k in range(0, pieces[p, 2] * t_lane, 64):
             simd_bytes.prefetch(place + k)

@@ -45,7 +45,7 @@ def put_at_once(braid, fetch, patch, widths, source, target, tables, streaming, 
                 while i < last:
                     to = t + rows[i, 1]
                     if is_complete(rows, i, last, shared):
-                        for p in range(cut.first, cut.last):
+                        for p in range(cut.start, cut.stop):
                             braid(begin(rows) + 24 * i, s + pieces[p, 0], to + pieces[p, 1], pieces[p, 2] * s_lane)
                         i += shared
                     else:
@@ -68,7 +68,7 @@ def put_together(fetch, put_rows, bits, flip, fixed, place, rows, i, last, cut, 
     row_flip = (8 // bits - 1) * (flip > 0) if bits < 8 else ZERO
     far = _locate(place.source, rows, i, count, shared, row_flip, room)
     pieces = cut.table
-    for p in range(cut.first, cut.last):
+    for p in range(cut.start, cut.stop):
         s, t = pieces[p, 0], place.target + pieces[p, 1]
         lanes = pieces[p, 2]
         for c in range(0, lanes, 64):
@@ -162,7 +162,7 @@ def patched(fetch, put_rows, bits, flip, fixed, place, rows, i, last, cut, manne
     pieces = cut.table
     count, mask = _present(rows, i, last, bits, flip)
     side = room + SIDE
-    for p in range(cut.first, cut.last):
+    for p in range(cut.start, cut.stop):
         left = pieces[p, 2] * s_lane
         s, t = place.source + pieces[p, 0], place.target + pieces[p, 1]
         while left > 0:

@@ -73,7 +73,7 @@ def drive(fetch, spill, aim, block, known, widths, source, target, tables, strea
     matrices = max(1, ROWS_AHEAD * shared // max(1, len(rows)))
     t = simd_bytes.address(target)
     for o in range(len(outer)):
-        origin = Place(ends.first + outer[o, 0], t + outer[o, 1])
+        origin = Place(ends.begin + outer[o, 0], t + outer[o, 1])
         beyond = t + outer[min(o + matrices, len(outer) - 1), 1]
         later = Later(len(rows), end, beyond)
         for r in range(len(row_cuts) - 1):
@@ -104,19 +104,19 @@ def rows_alone(fetch, spill, aim, fixed, origin, chosen, cut, lead, later, ends,
     """Copy the pieces of one block of rows that share no lanes of the target; return the line begun."""
     _, _, step, _, _, _ = fixed
     rows, i, last = chosen
-    asks = later.end > 0 and cut.last == cut.count
+    asks = later.end > 0 and cut.stop == cut.count
     while i < last:
         place = Place(origin.source + rows[i, 0], origin.target + rows[i, 1])
         member = rows[i, 2]
-        how = How(aim(member, ZERO, options), ends.first, ends.last - step)
-        is_first = i == chosen.first or rows[i - 1, 0] != rows[i, 0]
+        how = How(aim(member, ZERO, options), ends.begin, ends.end - step)
+        is_first = i == chosen.start or rows[i - 1, 0] != rows[i, 0]
         is_last = i + 1 == last or rows[i + 1, 0] != rows[i, 0]
-        first, lines = lines_in_turn(step, known, last - chosen.first, member, is_first, is_last)
+        first, lines = lines_in_turn(step, known, last - chosen.start, member, is_first, is_last)
         ahead = Ahead(lead.on + 64 * first, lines, lead.far, ZERO + 1)
         if asks:
             ask_for_end(origin.target, rows, i + ROWS_AHEAD, later)
         line = copy_row(fetch, spill, fixed, place, cut, how, ahead, line)
-        if lead.gap.last and member == 0 and cut.last == cut.count:
+        if lead.gap.stop and member == 0 and cut.stop == cut.count:
             ask_for_gap(place.source + cut.table[cut.count - 1, 0] + lead.on, lead.gap)
         if lead.tail:
             begin = place.source + cut.table[0, 0] + lead.on

@@ -39,24 +39,24 @@ class Rows(NamedTuple):
     """A block of rows: those of the table from one to another."""
 
     table: Any
-    first: int
-    last: int
+    start: int
+    stop: int
 
 
 class Pieces(NamedTuple):
     """A block of pieces: those of the table, which has so many, from one to another."""
 
     table: Any
-    first: int
-    last: int
+    start: int
+    stop: int
     count: int
 
 
 class Ends(NamedTuple):
-    """Where the source begins and ends."""
+    """The addresses at which the source begins and ends."""
 
-    first: int
-    last: int
+    begin: int
+    end: int
 
 
 class How(NamedTuple):
@@ -81,8 +81,8 @@ class Line(NamedTuple):
 class Gap(NamedTuple):
     """From where to where lines nobody wants follow a piece, counted from where that begins: see `gap_behind`."""
 
-    first: int
-    last: int
+    start: int
+    stop: int
 
 
 NO_GAP = Gap(ZERO, ZERO)

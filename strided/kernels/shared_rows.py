@@ -52,7 +52,7 @@ def blocks(patch):
         _, t_lane, step, shared, streaming, _ = fixed
         mixed = known.mixed
         rows, i, last = chosen
-        asks = later.end > 0 and cut.last == cut.count
+        asks = later.end > 0 and cut.stop == cut.count
         while i < last:
             place, member = Place(origin.source + rows[i, 0], origin.target + rows[i, 1]), rows[i, 2]
             if known.group == _EVEN:
@@ -61,12 +61,12 @@ def blocks(patch):
                 group, pitch = _group(rows, i, last, shared)
             reach = pitch * (shared - 1)
             manner = aim(member, pitch, options)
-            how = How(manner, ends.first - min(0, reach), ends.last - step - max(0, reach))
+            how = How(manner, ends.begin - min(0, reach), ends.end - step - max(0, reach))
             by_lines = shared >= _FEW_SHARED and known.long > (shared == _FEW_SHARED)
             by_lines = by_lines and not (streaming and (place.target | known.phases) & 63)
             if group == _ALONE or by_lines:
                 manner = aim(member, ZERO + GATHERED_ROW, options)
-                word = Word(known.long > 0, lead.on * lead.far, ends.last, group != _ALONE)
+                word = Word(known.long > 0, lead.on * lead.far, ends.end, group != _ALONE)
                 at = Place(origin.source, place.target)
                 done = patch(fetch, fixed, at, rows, i, last, cut, manner, word)
                 if group == _ALONE and (streaming or mixed):
@@ -190,7 +190,7 @@ def _gather(fetch, spill, fixed, start, t, rows, i, cut, manner, line):
     s_lane, t_lane, _, shared, streaming, room = fixed
     side, pieces = room + SIDE, cut.table
     how = How(manner, side - 64, side + GATHERED_ROW * shared)
-    for p in range(cut.first, cut.last):
+    for p in range(cut.start, cut.stop):
         place = t + pieces[p, 1]
         count = pieces[p, 2] * s_lane
         for done in range(0, count, GATHERED_ROW - 64):

@@ -18,7 +18,7 @@ from strided.layout.validation import (
 )
 from strided.runtime import notebook
 
-#: Names of the memory spaces that are documented. Others differ between devices.
+#: Names of the memory spaces that are public. Others differ between devices.
 MEMORY_SPACES = {0: "HBM", 1: "VMEM", 5: "host memory", 6: "unpinned host memory"}
 
 #: Integer fields: the least value of each, and its name in messages.

@@ -35,7 +35,7 @@ from strided.wording import did_you_mean
 
 #: XLA's own limit on nested shapes.
 _MAX_DEPTH = 32768
-#: Longer texts are not cached, in characters.
+#: The most characters of a text that is cached.
 _CACHED_LENGTH = 1024
 
 #: An array whose end can be found without parsing it, as is nearly always possible. ``(?!)`` is needed before Python
@@ -316,7 +316,7 @@ def _size(lexer: Lexer) -> tuple[int, bool]:
 def any_shape(shape: str | AnyShape) -> AnyShape:
     """A shape from text or a value.
 
-    NotationError for text that is no shape, LayoutError for a layout alone, TypeError for anything else.
+    NotationError for text that is not a shape, LayoutError for a layout alone, TypeError for anything else.
     """
     found = parse(shape) if isinstance(shape, str) else shape
     if isinstance(found, Layout):
@@ -335,7 +335,7 @@ def array_shape(shape: str | AnyShape) -> Shape:
     found = single_shape(shape)
     if found.rank > MAX_NDIM:
         raise UnsupportedError(f"an array of {found.rank} dimensions: NumPy allows {MAX_NDIM} at most")
-    # Shape has checked that the bytes fit 64 bits. NumPy ignores sizes of 0 there, so check these shapes as it does.
+    # Shape has checked that the bytes fit 64 bits. NumPy's check leaves out sizes of 0: do the same.
     if 0 in found.dimensions and math.prod(n for n in found.dimensions if n > 0) * found.dtype.itemsize > INT64_MAX:
         raise UnsupportedError(f"{found.text(layout=False)}: NumPy has no array of such sizes, not even an empty one")
     return found

@@ -45,7 +45,7 @@ def operation_of(opcode: str) -> str:
 
 
 def begun_by(opcode: str) -> str:
-    """The operation that an opcode executes or starts; ``-done`` opcodes start none and are unchanged.
+    """The operation that an opcode executes or starts; ``-update`` and ``-done`` start none and are unchanged.
 
     >>> begun_by("call-start"), begun_by("call-done")
     ('call', 'call-done')
@@ -61,7 +61,7 @@ def result_part(instruction: Instruction) -> tuple[int, ...]:
 
 
 def wraps(shape: AnyShape | None) -> bool:
-    """Whether the result of an asynchronous start begins with a tuple of its operands, as if it starts a computation.
+    """Whether the result of an asynchronous start begins with a tuple of its operands, as it does for a computation.
 
     The result of a plain ``copy-start`` begins with the copy. But the start of a computation that consists of one
     ``copy`` has the same opcode.

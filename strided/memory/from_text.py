@@ -265,7 +265,7 @@ def _is_small_scalar(shape: Shape | TupleShape, size: Size) -> bool:
 
 
 def _joined(makers: Iterable[Instruction]) -> Source:
-    """The common source of instructions; if there are several, one that lists the first names."""
+    """The common source of instructions; of several, one that lists the first names, of arguments if all are."""
     sources = [source for source in dict.fromkeys(map(source_of, makers)) if source]
     if len(sources) <= 1:
         return sources[0] if sources else Source()

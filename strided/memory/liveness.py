@@ -7,7 +7,7 @@ module; before scheduling, the compiler has not inserted the copies yet.
 A value is in use from the first instruction that makes it to its last use; results of the program, to the end;
 arguments and constants, throughout. The instructions of a called computation count once for each call, because the
 compiler clones computations for each call. Fused instructions make no values. Values of a computation that is started
-asynchronously are in use until it is done.
+asynchronously are in use until it is done, since their last use in between is not known.
 """
 
 from __future__ import annotations

@@ -56,6 +56,8 @@ class StridedBackend(BackendEntrypoint):
             Arrays to leave out.
         shape : str or Shape, optional
             For raw bytes: the shape and layout. The variable is named after the file, without its extension.
+        dims : sequence of str, or mapping from names of variables to such, optional
+            Names of dimensions; by default the variable's with ``_0``, ``_1``, ...
         offset, bitorder
             For raw bytes, as for `strided.open`.
 

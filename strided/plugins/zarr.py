@@ -108,7 +108,7 @@ class XlaLayoutCodec(ArrayBytesCodec):
 
 
 def _converted(values: npt.NDArray[Any], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
-    """The values in another dtype of the same size, or their bits if neither type is an integer for the other's values.
+    """The values in another dtype of the same size; their bits unless one is an integer type that holds the other's.
 
     Both dtypes may have any byte order; buffers are in native order.
 

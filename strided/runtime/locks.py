@@ -24,7 +24,7 @@ def at_fork(**hooks: Callable[[], object]) -> None:
 
 
 def own_lock(make: Callable[[], Lock] = threading.Lock) -> Callable[[], Lock]:
-    """A function that returns the lock of this process; a forked child gets a new one. Only for module globals.
+    """A function that returns the lock of this process; a forked child gets a new one. For modules: it is never freed.
 
     >>> lock = own_lock()
     >>> with lock():
@@ -55,9 +55,9 @@ _holding: list[tuple[Callable[[], Any], float]] = []
 def hold_forks(lock: Callable[[], Lock], seconds: float) -> None:
     """Make forks wait, for at most `seconds`, while another thread holds `lock`, an `own_lock` of an RLock.
 
-    Hooks run in reverse order of registration, so forks take the lock that was registered last first. Each lock needs
-    a hook of its own: a single one, registered first, would run when the fork already holds the lock of logging, and
-    wait for an import that needs this lock.
+    Hooks run in reverse order of registration: forks take the last registered lock first. Each lock needs a hook of
+    its own: a single one, registered first, would run when the fork already holds the lock of logging, and wait for
+    an import that needs this lock.
     """
     _holding.append((lock, seconds))
     at_fork(before=lambda: _take(lock(), seconds))

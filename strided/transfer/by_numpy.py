@@ -254,7 +254,7 @@ def _offsets_from_base(
 
 @cache
 def _table(bits: int, low_first: bool, signed: bool) -> npt.NDArray[Any]:
-    """For each byte value, a word whose bytes are the packed elements in it."""
+    """For each byte value, a word with its elements, one in each byte."""
     each = 8 // bits
     places = np.arange(each) * bits
     values = np.arange(256)[:, None] >> (places if low_first else places[::-1]) & (1 << bits) - 1

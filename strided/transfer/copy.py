@@ -1,11 +1,11 @@
 """Copies between regions: check them, choose a plan, execute it.
 
 A `Region` is a flat buffer and the map of a view on it. `copy` copies elements bit for bit from one region to another
-of the same shape, between any layouts; `fill`, `gather` and `scatter` are related. NumPy does small copies; kernels do
-the others, and NumPy while these are being compiled.
+of the same shape, between any layouts; `fill` sets all elements to one value. NumPy does small copies; kernels do the
+others, and NumPy while these are being compiled.
 
 No byte outside a buffer is accessed: the spans of a plan are checked against the buffers first (`bounds`). If the
-elements fit in a buffer, but the whole words that a plan accesses do not, a plan without these words is used.
+elements fit in a buffer, but the whole words that a plan accesses do not, a plan without the last words is used.
 """
 
 from __future__ import annotations
@@ -179,7 +179,7 @@ def _execution(steps: tuple[Step, ...], source: ElementFormat, target: ElementFo
 
 
 def _fitting_plan(source: Region, destination: Region) -> Plan:
-    """A plan that accesses nothing outside the buffers: with whole words if they fit, otherwise without them."""
+    """A plan that accesses nothing outside the buffers: with whole words if they fit, else without the last ones."""
     question = source.map, destination.map, source.storage, destination.storage
     plan = plan_copy(*question)
     if holds(source, plan.source_span) and holds(destination, plan.target_span):

@@ -77,7 +77,7 @@ class Execution:
 
     def at(self, shift: tuple[int, int]) -> Copy:
         """The copy from buffer to buffer, with `shift` bits added to the offsets of the steps on both sides."""
-        copies = [work.at(shift) for work in self._groups]
+        copies = [group.at(shift) for group in self._groups]
         if len(copies) == 1:
             return copies[0]
 
@@ -287,7 +287,7 @@ def bind(
 def _arguments(
     name: str, widths: tuple[int, int], source: ElementFormat, target: ElementFormat, streaming: int
 ) -> Callable[[tuple[Any, ...], Bytes], tuple[Any, ...]]:
-    """A function that makes a kernel's arguments behind the buffers of its tables and scratch memory."""
+    """A function of tables and scratch memory that returns a kernel's arguments after the buffers."""
     bits = min(widths)
     signed = int(source.signed and widths[0] < 8 == widths[1])
     orders = int(not source.low_first), int(not target.low_first)

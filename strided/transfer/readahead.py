@@ -84,6 +84,6 @@ def _runs(map_: AddressMap, storage: Storage) -> tuple[Table, Table | int] | Non
     if runs and sum(part.number for part in runs) <= limits.current.advised_runs:
         return table_of(runs)
     if map_.size <= limits.current.advised_runs:
-        # An irregular view: one run for each element.
+        # No runs are known, as for an irregular view: take one for each element.
         return map_.offsets().reshape(-1) * storage.unit // 8, -(-storage.bits // 8)
     return None

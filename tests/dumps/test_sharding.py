@@ -60,7 +60,7 @@ REFUSED = {
     "{maximal}": "a maximal sharding needs its one device: maximal device=0",
     "{REPLICATED}": "another part of a sharding or '}', found 'REPLICATED'",
     "replicated": "expected '{' to open a sharding, found 'replicated'",
-    "sharding={replicated}": "expected '{' to open a sharding, as behind 'sharding=', found 'sharding'",
+    "sharding={replicated}": "expected '{' to open a sharding, as after 'sharding=', found 'sharding'",
     "{replicated": "another part of a sharding or '}', found the end",
     "{devices=[2,4]<=[8],last_tile_dim_replicate}": "another part of a sharding or '}', found ','",
     "{devices=[2,4]<=[8]T(1,0)}": "T(...) orders the dimensions of an iota: [8] has only one",

@@ -271,7 +271,7 @@ def test_what_jaxs_layouts_lack_is_refused(text: str) -> None:
 
 def test_unknown_layouts_are_refused() -> None:
     for layout in (None, JaxLayout.AUTO):
-        with pytest.raises(sd.UnsupportedError, match="says nothing about memory"):
+        with pytest.raises(sd.UnsupportedError, match="is no concrete layout"):
             layout_from_jax(layout)
 
 

@@ -134,7 +134,7 @@ def test_what_does_not_fit_is_refused_before_anything_is_written(
 
 @pytest.mark.parametrize("given", [{}, {"layout": "{0}", "speed": 1}])
 def test_unknown_configurations(given: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match="needs a layout"):
+    with pytest.raises(ValueError, match="takes layout and, optionally, element_type"):
         XlaLayoutCodec.from_dict({"name": NAME, "configuration": given})
 
 

@@ -45,7 +45,7 @@ def diff_dumps(
     ------
     TypeError
         `a` or `b` is no Dump, but a path, for example.
-        ValueError
+    ValueError
         A negative tolerance.
     DumpError
         Neither folder holds a program.

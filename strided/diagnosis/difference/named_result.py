@@ -32,7 +32,8 @@ class ValueDifference:
         None if the values cannot be compared.
     problem : str
         Why they cannot be compared.
-        files : tuple of Path
+    files : tuple of Path
+        The snapshot of each run; empty if not from a run.
     """
 
     name: str

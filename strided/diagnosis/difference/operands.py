@@ -35,7 +35,7 @@ class Operand(ABC):
     array : LayoutArray, ndarray or GridArray
     name : str
         Its name in reports.
-        chunk : tuple of int
+    chunk : tuple of int
         The shape of its chunks; empty for an array in one buffer.
     """
 

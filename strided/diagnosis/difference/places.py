@@ -348,7 +348,7 @@ def _plane_name(axis: int, index: Index, _: str) -> _Name:
 
 
 def _tiled(a: Operand, b: Operand) -> tuple[str, LayoutArray] | None:
-    """ "a" or "b" and its array: the first of the two that is tiled; None if neither is."""
+    """The name, "a" or "b", and the array of the first operand that is tiled; None if neither is."""
     wholes = (("a", a.whole), ("b", b.whole))
     return next(((name, whole) for name, whole in wholes if whole is not None and _is_tiled(whole.xla_shape)), None)
 

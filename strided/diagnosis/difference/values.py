@@ -329,7 +329,7 @@ def ordinals(values: Array) -> Array:
 
 
 def _apart(a: Array, b: Array) -> Steps:
-    """``|a - b|`` of integers. It always fits, except for s64 beside u64, where it is at most 2**64 - 1."""
+    """``|a - b|`` of integers. It always fits, except for s64 beside u64, where it is clamped to 2**64 - 1."""
     if a.dtype == b.dtype:
         unsigned = f"u{a.itemsize}"
         apart: Steps = np.maximum(a, b).view(unsigned) - np.minimum(a, b).view(unsigned)  # modulo a power of two

@@ -16,7 +16,7 @@ from strided.diagnosis.padding.stale import Indices
 
 #: The most matches of a region that are kept, after adjacent ones are joined.
 _MOST_MATCHES = 16
-#: Lines with more distinct constants than these count as numbers.
+#: A region of more distinct constants than these holds numbers.
 _MOST_CONSTANTS = 4
 
 
@@ -56,7 +56,8 @@ class KnownLines(NamedTuple):
     ----------
     kinds : ndarray of int64
         The kind of each line's contents.
-        values : ndarray
+    values : ndarray
+        A row for each line.
     numbers : ndarray of bool
         Which values are neither zero nor NaN.
     starts, stops : ndarray of int64

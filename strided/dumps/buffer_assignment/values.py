@@ -7,7 +7,7 @@ array        size and shape agree
 element      one element at the start of a larger slot (the TPU compiler gives a bare scalar a whole tile), or of a
              slot smaller than its tile
 dynamic      the array's bytes after a prefix of metadata, as the layout's ``M(n)`` says
-tuple        a table of pointers: 8 bytes each on CPU, 4 on TPU, rounded up to 32, 512 or 1024 bytes
+tuple        a table of pointers: 8 bytes each on CPU, 4 on TPU, in multiples of 32, 512 or 1024 bytes
 token        nothing
 opaque       known only to the device's libraries
 mismatch     size and shape disagree, so the order of the elements is not known
@@ -187,7 +187,8 @@ class Allocation:
     is_constant, is_thread_local, maybe_live_out, is_preallocated_temp : bool
     is_parameter_aliased_with_output : bool
         Only from protos.
-        peak_values : tuple of int
+    peak_values : tuple of int
+        Ids of the values that are alive when it is fullest; only from protos.
     others : tuple of str
         Unknown words of the text.
     """

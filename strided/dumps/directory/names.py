@@ -145,6 +145,6 @@ def with_modules(names: Sequence[DumpName]) -> list[DumpName]:
 
 
 def _begins_with(rest: str, module: str) -> bool:
-    """Whether `rest` begins with a module's name. JAX's folders keep characters that XLA replaces by "_"."""
+    """Whether `rest` begins with a module's name. JAX's folders keep letters whose bytes XLA replaces by "_"."""
     spelt = _NOT_ASCII.sub(b"_", os.fsencode(rest)).decode()
     return any(f"{one}.".startswith(f"{module}.") for one in (rest, spelt))

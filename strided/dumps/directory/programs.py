@@ -51,7 +51,8 @@ class DumpFile:
     path : Path
     name : DumpName or None
         The parsed name; None if it is not XLA's.
-        size : int
+    size : int
+        In bytes.
     """
 
     path: Path

@@ -54,7 +54,7 @@ class _Open:
     ----------
     opening : str
         The text before its brace.
-        first : int
+    first : int
         The line on which it opens.
     mark : Mark
         The state of the module before it.

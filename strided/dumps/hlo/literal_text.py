@@ -104,9 +104,8 @@ def _float_text(name: str, dtype: np.dtype[Any]) -> Callable[[Any], str]:
     quiet = 1 << mantissa_bits - 1 if mantissa_bits else 0
     unsigned = np.dtype(f"u{dtype.itemsize}")
     top_bit = 1 << (8 * dtype.itemsize - 1)
-    one_nan = not bool(
-        np.isinf(np.array(np.inf, np.float32).astype(dtype))
-    )  # types without infinities have a single NaN
+    # Types without infinities have a single NaN.
+    one_nan = not bool(np.isinf(np.array(np.inf, np.float32).astype(dtype)))
     safe, needed = _DIGITS.get(name, (0, math.ceil(1 + (mantissa_bits + 1) * math.log10(2))))
 
     def show(value: Any) -> str:

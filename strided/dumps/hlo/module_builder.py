@@ -127,7 +127,7 @@ class ModuleBuilder:
     def forget(self, mark: Mark) -> None:
         """Discard what was read since `mark`."""
         for computation in self.computations[mark.computations :]:
-            if computation.signature:  # bodies inside callers all have the same name
+            if computation.signature:  # not a body inside its caller, whose name another computation may have
                 self._named.discard(computation.name)
             if computation is self.entry:
                 self.entry = None

@@ -56,9 +56,8 @@ def with_parameters(text: str, line: int) -> list[TextInstruction] | None:
     """
     alone = trimmed(text)
     matched = match_statement(alone) or match_statement(f"_ = {alone}")
-    indent = text[: len(text) - len(text.lstrip())].rpartition("\n")[
-        2
-    ]  # which shows whether another instruction follows
+    # The indent shows whether another instruction follows.
+    indent = text[: len(text) - len(text.lstrip())].rpartition("\n")[2]
     if matched is None or not is_one_statement(indent + matched.string):
         return None
     instruction = TextInstruction(matched, matched.string, line)

@@ -65,7 +65,7 @@ def left_out(
 
 
 def _count_leaves(shape: AnyShape, known: dict[int, int]) -> int:
-    """The number of leaves of a shape, cached in `known` by id(), so that the shape must outlive it."""
+    """The number of leaves and tuples in a shape, cached in `known` by id(), so that the shape must outlive it."""
     waiting = [shape]
     while waiting:
         one = waiting[-1]
@@ -199,7 +199,7 @@ def _multiplied(instruction: Instruction, shapes: Sequence[AnyShape]) -> AnyShap
 
 
 def _multiplied_by_groups(instruction: Instruction, shapes: Sequence[AnyShape]) -> AnyShape | None:
-    """A ragged dot, whose left side has groups of rows, each with its own right side."""
+    """A ragged dot, of groups along a dimension of the left side; if that is contracted, each group has a result."""
     (ragged,), groups = _numbers(instruction, "lhs_ragged_dims"), _static(shapes[2]).dimensions[-1]
     kept = ragged not in {*_numbers(instruction, "lhs_batch_dims"), *_numbers(instruction, "lhs_contracting_dims")}
     group_dims, right = _numbers(instruction, "rhs_group_dims"), _array(shapes[1])
@@ -247,7 +247,7 @@ def _reduced(instruction: Instruction, shapes: Sequence[AnyShape]) -> AnyShape |
 
 
 def _scattered(instruction: Instruction, shapes: Sequence[AnyShape]) -> AnyShape | None:
-    """The updated arrays; their operands are followed by the indices, and an update for each array."""
+    """The arrays that are updated: in the operands, the indices and an update for each array follow."""
     return _first_or_tuple(instruction, shapes[: len(shapes) // 2])
 
 

@@ -43,7 +43,7 @@ _PIECE = re.compile(
 
 #: Beginnings of lines that continue the previous one.
 CONTINUATION = re.compile(r"[,<({\[]|->|=|T\(")
-#: The end of a line that must be followed by a name or a computation.
+#: The end of a text that must be followed by a name or a computation.
 _HEAD_ALONE = re.compile(rf"(?<![\w.%\-])(?:HloModule|ENTRY(?:\s++%?{NAME})?)\Z")
 
 #: The result of a search for a token in no lines.
@@ -250,9 +250,10 @@ class LineGroups:
         return bool(STATEMENT_START.match(last)) and match_statement(last) is None
 
     def _cuts_off(self, position: int, state: LineState) -> bool:
-        """Whether the computation is cut off before line `position`, because that opens another one.
+        """Whether the computation is cut off before line `position`: that opens another one, or a comment is cut off.
 
-        Only a named one at the beginning of the line counts: bodies inside callers have no name.
+        Only a named one at the beginning of the line counts: bodies inside callers have no name. Only XLA's numbering
+        comments count, which it never breaks.
         """
         if state.comment is not None:
             return state.comment.startswith("index=")

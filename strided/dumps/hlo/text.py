@@ -147,13 +147,13 @@ class _ModuleReader:
             elif word[0] == "#":  # a comment for the tools of XLA's tests
                 position += 1
             else:
-                if bare:  # blank lines and comments may interrupt a table
+                if bare:  # blank lines and comments do not end a table
                     table = None
                 position = self._read_top(position)
         return position
 
     def _read_rows(self, table: str, position: int, start: int = 0) -> int:
-        """Read the rows of a source table from `start` in a line; return the line on which they end.
+        """Read the rows of a source table from `start` in a line; return the next line to read.
 
         A row may span several lines, and others, or what follows the table, may be on the same line. An unclosed row is
         kept as its line.

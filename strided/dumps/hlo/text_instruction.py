@@ -196,7 +196,7 @@ class TextInstruction(Instruction):
         The line. Instructions nested in the operands have been replaced by names, and are separate instructions.
     shape_text : str or None
         The text of the shape.
-        bodies : mapping of str to list of Computation, or None
+    bodies : mapping of str to list of Computation, or None
         The computations printed inside the line, by attribute.
     """
 

@@ -301,7 +301,7 @@ def _serialized(shape: AnyShape, view: View, position: int, at: int) -> tuple[_C
 
 
 def _packed(shape: Shape) -> Shape:
-    """The shape as the runtime serialises it, with elements below eight bits packed."""
+    """The shape as the runtime serialises it, with elements of 1, 2 and 4 bits packed."""
     element, layout = element_type(shape.element_type), shape.layout
     assert layout is not None
     if element.bits not in (1, 2, 4):

@@ -29,7 +29,7 @@ _SEPTETS = np.array([1 << 7 * k for k in range(1, 10)], np.uint64)
 def decode_varints(
     view: memoryview, dtype: npt.DTypeLike, wanted: str, at: int = 0, *, count: int | None = None
 ) -> npt.NDArray[Any]:
-    """Decode packed varints to an array of integers or bools, truncated to `dtype` as in protobuf.
+    """Decode packed varints to an array of `dtype`: integers, truncated as in protobuf, or bools, True unless 0.
 
     DumpError, which names `wanted` and the byte of the file, if there are not `count` of them, one has more than ten
     bytes, or the last one is incomplete.

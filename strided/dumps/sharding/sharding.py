@@ -50,7 +50,7 @@ class Sharding(ShardingValue):
     group : Group or None
         ``shard_as`` or ``shard_like``.
     metadata : tuple of str
-        Kept as text; neither printed nor compared.
+        XLA's metadata as text; neither printed nor compared.
     num_devices : int or None
         The number of devices, if known; neither printed nor compared.
 
@@ -149,7 +149,7 @@ class Sharding(ShardingValue):
         ------
         UnsupportedError
             The sharding is a tuple.
-            LayoutError
+        LayoutError
             Not as many dimensions as the grid has, or one of unknown size.
 
         >>> Sharding.parse("{devices=[4]<=[4]}").shard_shape((5,))
@@ -169,7 +169,7 @@ class Sharding(ShardingValue):
         global_dims : sequence of int, or a Shape
             Dimensions of the whole array, in elements.
         num_devices : int, optional
-            How many devices there are, if the sharding does not say and it matters.
+            The number of devices, if the sharding does not determine it.
 
         Returns
         -------
@@ -179,7 +179,7 @@ class Sharding(ShardingValue):
         Raises
         ------
         UnsupportedError
-            A tuple, or a sharding that does not say where data are (manual, unknown).
+            The sharding is a tuple, or does not determine where data lie (manual, unknown).
         LayoutError
             Not as many dimensions as the grid has, one of unknown size, or too few devices.
 
@@ -214,7 +214,7 @@ class Sharding(ShardingValue):
 
 
 class DeviceSlices:
-    """The slice of each device, by device number, computed on demand. Made by `Sharding.slices`.
+    """The slice of each device, by device number, computed on demand, as returned by `Sharding.slices`.
 
     ``len`` and iteration need the number of devices (see `Sharding.num_devices`).
     """
@@ -235,9 +235,9 @@ class DeviceSlices:
         return None if cell is None else self.of_tile(cell)
 
     def of_tile(self, cell: Sequence[SupportsIndex]) -> Index:
-        """The slice of the tile at `cell`; coordinates beyond the array's dimensions do not matter.
+        """The slice of the tile at `cell`; coordinates beyond the array's rank are ignored.
 
-        IndexError for fewer coordinates than the array has dimensions, TypeError for what is no sequence of integers.
+        IndexError for fewer coordinates than the array's rank, TypeError if `cell` is no sequence of integers.
 
         >>> Sharding.parse("{devices=[2,2]<=[4]}").slices((3, 5)).of_tile((1, 0))
         (slice(2, 3, None), slice(0, 3, None))
@@ -269,7 +269,7 @@ class DeviceSlices:
 
 
 def as_sharding(value: Any) -> Sharding:
-    """A sharding, or the text of one, as a Sharding. XLA's own HloSharding prints as that text."""
+    """Convert a sharding, its text, or XLA's HloSharding (which prints as that text) to a Sharding."""
     if isinstance(value, (Sharding, str)):
         return value if isinstance(value, Sharding) else Sharding.parse(value)
     if type(value).__name__ != "HloSharding":

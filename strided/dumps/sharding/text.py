@@ -1,4 +1,4 @@
-r"""The text of a sharding, as XLA's parser takes it and as XLA prints it.
+r"""Parse a sharding in the text forms of XLA's parser, and print it as XLA does.
 
 ::
 
@@ -10,13 +10,13 @@ r"""The text of a sharding, as XLA's parser takes it and as XLA prints it.
              | ("shard_as" | "shard_like") int | "metadata={" ... "}"
     leaf     = "{" ("maximal_mesh" | "single_device") "[device_id=" int "]" ["," "metadata={" ... "}"] "}"
              | "{" mesh [","] (word ["=" op ["{" axes "}"]] | "[" [dim {"," dim}] "]" {"," word "=" [op] "{" axes "}"})
-                   ["," "metadata={" ... "}"] "}"                         op, behind unreduced: sum, max or min
+                   ["," "metadata={" ... "}"] "}"                         op, after unreduced: sum, max or min
     mesh     = "mesh[" [name "=" int {"," ...}] "]" [",device_ids=(" (ints | "[" ints "]" ["T(" ints ")"]) ")"]
     dim      = "{" [axis {"," axis}] ["," "?"] "}"
     axis     = name [":(" int ")" int]                                   names are quoted; a quoted number is an index
 
-Blanks and comments may stand between any two tokens, but not between ``devices`` and its ``=``. What only XLA's
-verifier refuses (grids that do not match their devices, negative sizes, contradicting words) is refused here at once.
+Blanks and comments may separate any two tokens, except ``devices`` and its ``=``. What XLA refuses only in its verifier
+(grids that do not match their devices, negative sizes, contradicting words) is refused here, too.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ T = TypeVar("T")
 
 
 def read_sharding(text: str, make: Callable[..., T]) -> T:
-    """The sharding that `text` spells, built by ``make(kind=, grid=, subgroups=, device=, ...)`` (see `Sharding`).
+    """Parse a sharding, which ``make(kind=, grid=, subgroups=, device=, ...)`` builds (see `Sharding`).
 
     NotationError shows what was expected, and where.
     """
     lexer = Lexer(text, strict=True)
-    is_attribute = lexer.token == "sharding"  # of an instruction, with its name
-    lexer.expect("{", "'{' to open a sharding" + ", as behind 'sharding='" * is_attribute)
+    is_attribute = lexer.token == "sharding"  # an instruction's attribute, with its name
+    lexer.expect("{", "'{' to open a sharding" + ", as after 'sharding='" * is_attribute)
     if lexer.take("}"):
         value = make(kind="tuple")
     elif lexer.take("{"):
@@ -105,7 +105,7 @@ def _subgroup(lexer: Lexer) -> str:
 
 _GROUPS = ("shard_as", "shard_like")
 
-#: What follows each word of a sharding.
+#: The parsers of what follows each word of a sharding.
 _PARTS: Mapping[str, Callable[[Lexer], Any]] = {
     **{kind: lambda lexer, kind=kind: kind for kind in KINDS},  # type: ignore[misc]
     **{word: partial(_group, word.removeprefix("shard_")) for word in _GROUPS},

@@ -6,8 +6,8 @@ radix, and each digit steps the device number by its stride ::
 
     [4,2]<=[2,4]T(1,0)      digits (4, stride 1), (2, stride 4): cell (i, j) holds device i + 4 j
 
-So transposing a grid permutes digits, a device is looked up by a division and a remainder per digit, and no list is
-made, however many devices the text claims. Merging digits that continue one another gives the canonical text.
+So transposing a grid permutes digits, looking up a device takes a division and a remainder per digit, and no list is
+made, however many devices a text claims. Merging contiguous digits gives the canonical text.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from strided.runtime.lazy import lazy
 
 #: The largest grid that is converted to a list of devices. Longer lists come only from texts that have them.
 MAX_LISTED = 1 << 20
-#: The same where a text of a few characters asks for it, whose canonical form no iota expresses: a dump may hold many.
+#: The same for the canonical form of an iota that is no iota: few characters ask for it, and a dump may have many.
 MAX_UNEVEN = 1 << 16
 
 
@@ -64,7 +64,7 @@ class TileAssignment:
     ) -> TileAssignment:
         """The grid of an arange, reshaped to `reshape`, transposed by `transpose` and reshaped to `dimensions`.
 
-        LayoutError for sizes below 1, different numbers of devices, no permutation.
+        LayoutError for sizes below 1, numbers of devices that differ, or a `transpose` that is no permutation.
         """
         count = _count(dimensions)
         sizes = tuple(reshape) or (count,)
@@ -95,7 +95,7 @@ class TileAssignment:
 
     @property
     def size(self) -> int:
-        """Number of cells, which is the number of devices."""
+        """The number of cells, which is that of devices."""
         return math.prod(self.dimensions)
 
     @property
@@ -104,7 +104,7 @@ class TileAssignment:
         return self.size - 1 if self.digits is not None else max(self.devices)
 
     def cell_of(self, device: int) -> tuple[int, ...] | None:
-        """The cell that holds `device`, or None.
+        """The cell of `device`; None if it is in none.
 
         >>> TileAssignment.iota((4, 2), (2, 4), (1, 0)).cell_of(6)
         (2, 1)
@@ -129,7 +129,7 @@ class TileAssignment:
         return place
 
     def device_in(self, cell: Sequence[int]) -> int:
-        """The device in a cell; coordinates that are left out at the end are 0.
+        """The device in a cell; omitted trailing coordinates are 0.
 
         >>> TileAssignment.iota((4, 2), (2, 4), (1, 0)).device_in((2, 1))
         6
@@ -152,7 +152,7 @@ class TileAssignment:
     def array(self, longest: int = MAX_LISTED) -> npt.NDArray[np.int64]:
         """The device numbers as an array of the grid's dimensions.
 
-        UnsupportedError for an iota over more than `longest` devices.
+        UnsupportedError for an iota of more than `longest` devices.
         """
         if self.digits is None:
             return np.array(self.devices, np.int64).reshape(self.dimensions)
@@ -168,7 +168,7 @@ class TileAssignment:
         return TileAssignment(tuple(dimensions), self.digits, self.devices)
 
     def transposed(self, order: Sequence[int]) -> TileAssignment:
-        """The grid with its dimensions in another order; a list if no iota expresses it."""
+        """The grid with its dimensions in another order; a list if that is no iota."""
         dimensions = tuple(self.dimensions[k] for k in order)
         moved = [k for k in order if self.dimensions[k] > 1]
         if moved == sorted(moved):
@@ -179,7 +179,7 @@ class TileAssignment:
         return TileAssignment(dimensions, None, tuple(self.array(MAX_UNEVEN).transpose(order).reshape(-1).tolist()))
 
     def sorted_last(self) -> TileAssignment:
-        """The grid with devices ascending along its last dimension, as XLA keeps copies."""
+        """The grid with devices ascending along its last dimension, as XLA sorts replicas."""
         *rest, last = self.dimensions
         split = None if self.digits is None else split_digits(self.digits, (math.prod(rest), last))
         if split is not None:
@@ -192,7 +192,7 @@ class TileAssignment:
 
     @property
     def iota_form(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """The iota's reshape and transpose lists; only for grids that are one."""
+        """The iota's reshape and transpose lists; not for a list."""
         digits = self.digits or (Digit(1, 1),)
         by_stride = sorted(digits, key=lambda digit: digit.stride, reverse=True)
         place = {digit: k for k, digit in enumerate(by_stride)}
@@ -202,7 +202,7 @@ class TileAssignment:
         return f"[{_join(self.dimensions)}]{'' if self.digits is None else '<='}{self.device_text()}"
 
     def device_text(self) -> str:
-        """The devices alone: ``[2,4]T(1,0)``, ``[8]`` or ``3,2,1,0``."""
+        """The text of only the devices: ``[2,4]T(1,0)``, ``[8]`` or ``3,2,1,0``."""
         if self.digits is None:
             return _join(self.devices)
         return iota_text(*self.iota_form)
@@ -218,14 +218,14 @@ def iota_text(reshape: Sequence[int], transpose: Sequence[int]) -> str:
 
 
 def device_number(device: int) -> int:
-    """The same number; LayoutError if it is negative."""
+    """The number, unchanged; LayoutError if it is negative."""
     if device < 0:
         raise LayoutError(f"a device number is at least 0, found {device}")
     return device
 
 
 def split_digits(digits: Sequence[Digit], dimensions: Sequence[int]) -> list[list[Digit]] | None:
-    """The digits cut so that each belongs to one dimension of the grid, or None if they do not divide.
+    """Split the digits by the dimensions of a grid; None if the sizes do not divide.
 
     >>> split_digits([Digit(8, 1)], (2, 4))
     [[Digit(size=2, stride=4)], [Digit(size=4, stride=1)]]

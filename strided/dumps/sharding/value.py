@@ -18,7 +18,7 @@ SUBGROUPS = ("maximal", "manual", "unreduced", "replicated")
 
 
 class Group(NamedTuple):
-    """``shard_as 1``: members of a group get the same sharding, those of ``shard_like`` similar ones."""
+    """A shard group: members of ``shard_as 1`` get the same sharding, those of ``shard_like 1`` similar ones."""
 
     kind: str
     number: int
@@ -68,7 +68,7 @@ class ShardingValue:
             raise LayoutError("a tuple has a sharding for each leaf, and none is a tuple again")
 
     def _take_over(self, *values: object) -> None:
-        # The number of devices is kept apart: a grid that cuts nothing becomes a word, which does not count them.
+        # The number of devices is stored separately, because a grid that cuts nothing becomes a word without it.
         for name, value in zip(("kind", "grid", "subgroups", "device", "num_devices"), values, strict=True):
             object.__setattr__(self, name, value)
 
@@ -76,8 +76,8 @@ class ShardingValue:
 def canonical(grid: TileAssignment, subgroups: tuple[str, ...]) -> tuple[str, TileAssignment | None, tuple[str, ...]]:
     """A grid with subgroups in canonical form: kind, grid and subgroups.
 
-    Subgroups of size 1 are dropped, those of one kind merged, kinds put in order (copies last), and the devices of each
-    set of copies sorted. A grid that cuts nothing becomes the word for its only kind.
+    Subgroups of size 1 are dropped, those of one kind merged, kinds sorted (replicas last), and the devices of each set
+    of replicas sorted. A grid that cuts nothing becomes the word for its only kind.
     """
     rank = len(grid.dimensions) - len(subgroups)
     if rank < 0 or any(kind not in SUBGROUPS for kind in subgroups):

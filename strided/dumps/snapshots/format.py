@@ -23,19 +23,19 @@ UNOPTIMIZED_TEXT = "HloUnoptimizedSnapshot text"
 
 FORMS = (SNAPSHOT, UNOPTIMIZED, DELIMITED, SNAPSHOT_TEXT, UNOPTIMIZED_TEXT)
 
-#: The first field of a text, perhaps behind a byte order mark, tells the messages apart.
+#: The first field of a text, possibly after a byte order mark, distinguishes the messages.
 _TEXT = re.compile(
     rb"(?:\xef\xbb\xbf)?+(?:\s++|#[^\n]*+)*+"
     rb"(?:(?P<unoptimized>hlo_module|partitions|version)|hlo|arguments|result|execution_platform)"
     rb"\s*+[:{<]"
 )
-#: Bytes in which that field is looked for, behind any comments.
+#: Bytes in which that field is searched for, after any comments.
 _TEXT_BYTES = 1 << 16
 
-#: Fields looked at to tell one message from another.
+#: The most fields that are examined to distinguish messages.
 _LOOKED_AT = 64
 
-#: The largest place or size that is kept, past any file's end: those of damaged files may not fit in 64 bits.
+#: The largest position or size that is stored, beyond any file's end: a damaged file's may not fit 64 bits.
 _LARGEST = (1 << 63) - 1
 
 
@@ -55,7 +55,7 @@ class Literals(Sequence[Literal]):
     def __len__(self) -> int:
         return len(self._starts)
 
-    def __getitem__(self, key: int) -> Literal:  # type: ignore[override]  # nobody slices them
+    def __getitem__(self, key: int) -> Literal:  # type: ignore[override]  # slices are not needed
         if key not in self._literals:
             start, size = self._starts[key], self._sizes[key]
             payload = wire.take(self._view, start, size, "its literal")
@@ -66,10 +66,10 @@ class Literals(Sequence[Literal]):
 
 @dataclass(slots=True)
 class Outline:
-    """Where the parts of a snapshot lie; positions count in `view`, the bytes of the file or of a text's wire form.
+    """The parts of a snapshot by their positions in `view`, the bytes of the file or of a text's wire form.
 
-    `modules` and `results` hold every occurrence of the HloModuleProto, and of the result's LiteralProto, which an
-    unoptimized snapshot does not have; `partitions` the arguments of each partition.
+    `modules` and `results` are all occurrences of the HloModuleProto and of the result's LiteralProto, which an
+    unoptimized snapshot lacks; `partitions` has the arguments of each partition.
     """
 
     form: str
@@ -100,7 +100,7 @@ def form_of(view: View) -> str | None:
 
 
 def _message_of(view: View) -> str | None:
-    """Which of the two messages this is, by the fields that only one of them can have; None if it is neither."""
+    """Which of the two messages this is, by fields that only one of them has; None if it is neither."""
     kinds: dict[int, int] = {}
     inside: dict[int, View] = {}
     for found in wire.fields(view, SNAPSHOT):
@@ -121,9 +121,9 @@ def _message_of(view: View) -> str | None:
         first = next(iter(wire.fields(inside[2], "LiteralProto")), None)
         unoptimized = first is None or (first.kind == BYTES and bytes(first.value[:1]) == wire.tag(1, BYTES))
     if 3 in kinds and (kinds[3] == VARINT) != unoptimized:
-        return None  # such as an HloProto: a module, and a buffer assignment in field 3
+        return None  # such as an HloProto with a buffer assignment in field 3
     if unoptimized and kinds.keys() == {1}:
-        return None  # an HloProto of a module alone; an unoptimized snapshot has partitions
+        return None  # an HloProto with only a module; an unoptimized snapshot has partitions
     return UNOPTIMIZED if unoptimized else SNAPSHOT
 
 
@@ -132,14 +132,14 @@ def _is_hlo_proto(view: View) -> bool:
     for count, found in enumerate(wire.fields(view, "HloProto")):
         if found.number not in (1, 3) or found.kind != BYTES or count > _LOOKED_AT:
             return False
-        # A module begins with the tag of its name, a control character; a name does not.
+        # A module begins with its name's tag, a control character, with which no name begins.
         if found.number == 1 and len(found.value) and found.value[0] >= 0x20:
             return False
     return True
 
 
 def read_outline(view: View, form: str) -> Outline:
-    """Where the parts of a snapshot lie. DumpError for bytes that are no snapshot of that form."""
+    """Locate the parts of a snapshot. DumpError for bytes that are no snapshot of that form."""
     if form in (SNAPSHOT_TEXT, UNOPTIMIZED_TEXT):
         message = form.split()[0]
         text = str(loaded(view), "utf-8", "surrogateescape").removeprefix(BYTE_ORDER_MARK)
@@ -177,7 +177,7 @@ def _read_hlo_proto(outline: Outline, outer: Field) -> None:
 
 
 def _add(found: list[Field], field: Field, wanted: str) -> None:
-    field.view(wanted)  # refuses other kinds of fields
+    field.view(wanted)  # raises for other kinds of fields
     found.append(field)
 
 
@@ -186,7 +186,7 @@ def _read_unoptimized(outline: Outline) -> None:
     if outline.form == DELIMITED:
         length, start = wire.read_varint(view, 0, "the length of an HloUnoptimizedSnapshot")
         stop = start + len(wire.take(view, start, length, UNOPTIMIZED))
-    after = stop  # where the next argument behind the message begins
+    after = stop  # where the next argument after the message begins
     for found in wire.fields(view[start:stop], UNOPTIMIZED, start):
         if found.number == 1:
             _add(outline.modules, found, "the module")
@@ -196,7 +196,7 @@ def _read_unoptimized(outline: Outline) -> None:
 
 
 def _read_inputs(outline: Outline, outer: Field, after: int) -> int:
-    """Add the arguments of a partition, inside the message or behind it; returns where the next one's begin."""
+    """Add the arguments of a partition, in the message or after it; return where those of the next one begin."""
     inline = Literals(outline.view, serialized=False)
     behind = Literals(outline.view, serialized=True)
     for found in wire.fields(outer.view("HloUnoptimizedSnapshot.partitions"), "HloInputs", outer.at):
@@ -206,7 +206,7 @@ def _read_inputs(outline: Outline, outer: Field, after: int) -> int:
             size = _described_size(found)
             behind.add(after, size)
             after += size
-    # Arguments inside the message may have sizes as well.
+    # Arguments in the message may have sizes, too.
     outline.partitions.append(behind if outline.form == DELIMITED and not inline else inline)
     return after
 

@@ -61,8 +61,8 @@ _T = TypeVar("_T")
 class Values(Sequence[Any]):
     """Arguments or results of a run, by number, and by name if the module names them.
 
-    A value is a LayoutArray, a tuple of values, or None for a token. It is read when first asked for. A pickle holds
-    the snapshot, as its own pickle does.
+    A value is a LayoutArray, a tuple of values, or None for a token; it is read on first access. Pickling stores the
+    snapshot as its own pickle does.
     """
 
     def __init__(
@@ -94,7 +94,7 @@ class Values(Sequence[Any]):
 
     @lazy
     def names(self) -> tuple[str, ...]:
-        """Names of the values in the module's entry computation; () without a module.
+        """The values' names in the module's entry computation; empty without a module.
 
         Raises
         ------
@@ -148,9 +148,9 @@ class Values(Sequence[Any]):
 
 
 class Snapshot:
-    """One snapshot, made by `read_snapshot`.
+    """A snapshot, as returned by `read_snapshot`.
 
-    A pickle of it holds the path, and the file is read again; of bytes, it holds them.
+    Pickling stores the path, and unpickling reads the file again; if it was read from bytes, pickling stores these.
 
     Attributes
     ----------
@@ -159,7 +159,7 @@ class Snapshot:
     form : str
         One of those that `read_snapshot` takes, such as ``"HloSnapshot"``.
     platform : str
-        Where it ran; most writers leave it empty.
+        The platform of the run; most writers leave it empty.
     """
 
     path: str | None
@@ -201,19 +201,19 @@ class Snapshot:
         Raises
         ------
         DumpError
-            It cannot be read.
+            The module cannot be read.
         """
         if self.module_proto is None:
             return None
         self._check()
         try:
-            return read_hlo(bytes(self.module_proto))  # of a module all parts hold each other, but not the mapped file
+            return read_hlo(bytes(self.module_proto))  # a copy, because parts of a module would keep the file mapped
         except DumpError as error:
             raise self._refuse_module(error) from error
 
     @lazy
     def program_shape(self) -> ProgramShape:
-        """Shapes of the program's parameters and of its result, as far as the module says."""
+        """The shapes of the program's parameters and result, as far as the module has them."""
         return self._module_field(
             4,
             ProgramShape(),
@@ -227,7 +227,7 @@ class Snapshot:
         return self._module_field(8, 0, lambda field: len(field.view(wanted))) > 0
 
     def _module_field(self, number: int, missing: _T, read: Callable[[Field], _T]) -> _T:
-        """What `read` makes of a field of the module: of the last one if it is a text, of all parts of a message."""
+        """What `read` returns for a field of the module: the last occurrence of the name, or a merged message."""
         if self.module_proto is None:
             return missing
         self._check()
@@ -245,8 +245,8 @@ class Snapshot:
     def _refuse_module(self, error: DumpError) -> DumpError:
         return self._refuse("the module", error, self._outline.modules[0].at)
 
-    # Arguments and results. They are not kept, because they hold the snapshot: in a circle, its file would stay open
-    # until garbage is collected, and Windows would not let it be replaced. What was read of them stays with literals.
+    # Arguments and results. These are not cached, because they refer to the snapshot: in a reference cycle, its file
+    # would stay open until garbage is collected, and Windows would not let it be replaced. Literals keep what was read.
 
     @property
     def partitions(self) -> tuple[Values, ...]:
@@ -278,12 +278,12 @@ class Snapshot:
 
     @property
     def results(self) -> Values:
-        """The results: the elements of a tuple, or the only one. Empty if there are none: see `results_missing`.
+        """The results: the elements of a tuple, or the only one. Empty if there are none (see `results_missing`).
 
         Raises
         ------
         DumpError
-            The result is no literal.
+            The result is not a literal.
         """
         if self._returned is None or self._returned_shape is None:
             literals: Sequence[Literal] = ()
@@ -302,13 +302,13 @@ class Snapshot:
 
     @property
     def _absent(self) -> str:
-        """Why a run's snapshot lacks what XLA always writes, an empty tuple at least: its end may be missing."""
+        """Why a run's snapshot has no result, although XLA writes at least an empty tuple: it may be truncated."""
         have, wanted = len(self.arguments), len(self.program_shape.parameters)
         return _ABSENT if have >= wanted else f"{_ABSENT}, and {have} of {counted(wanted, 'argument')}: was it cut off?"
 
     @lazy
     def results_missing(self) -> str | None:
-        """Why there are no results; None if there are, or if the module says that it returns an empty tuple."""
+        """Why there are no results; None if there are, or if the module returns an empty tuple."""
         if self._returned_shape is None:
             return self._absent if self.form.startswith(SNAPSHOT) else _UNOPTIMIZED
         if len(self.results):
@@ -373,24 +373,24 @@ def read_snapshot(
     Parameters
     ----------
     source : path, buffer or str
-        Gzip and Zstandard are undone. A str of several lines is the text itself.
+        It may be compressed by gzip or Zstandard. A str of several lines is the text itself.
     form : str, optional
-        What it is, if the content misleads: ``"HloSnapshot"``, ``"HloUnoptimizedSnapshot"``, ``"delimited
+        The form, if it is not recognised: ``"HloSnapshot"``, ``"HloUnoptimizedSnapshot"``, ``"delimited
         HloUnoptimizedSnapshot"``, ``"HloSnapshot text"`` or ``"HloUnoptimizedSnapshot text"``.
     max_bytes : int, optional
-        Limit for compressed contents; by default 1 GiB for text, 2 GiB for anything else.
+        Limit for decompressed contents; by default 1 GiB for text, 2 GiB for anything else.
     mapped : bool, optional
-        Values are views of the mapped file: truncating it during a read ends the process. If False, each value is read
-        into memory when it is asked for, and truncation is an error.
+        By default values are views of the mapped file: truncating it during a read kills the process. If False, each
+        value is read into memory on access, and truncation is an error.
 
     Raises
     ------
     DumpError
-        No snapshot, or a damaged one. A damaged value leaves the others readable.
+        The source is no snapshot, or damaged. If only a value is damaged, the others are readable.
     OSError
         The file cannot be opened.
     ValueError
-        `form` is none of these.
+        `form` is unknown.
 
     Examples
     --------

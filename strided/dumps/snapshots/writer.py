@@ -1,4 +1,4 @@
-"""Writing snapshots: an HloSnapshot, as XLA's own tools read it."""
+"""Write an HloSnapshot, which XLA's own tools can read."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ def write_snapshot(
     module: Buffer | None = None,
     platform: str = "",
 ) -> None:
-    """Write an HloSnapshot, as XLA's own tools read it.
+    """Write an HloSnapshot, which XLA's own tools can read.
 
     Parameters
     ----------
     target : path or binary file
-        A file is replaced when the new one is on disk as a whole; otherwise it stays.
+        An earlier file is replaced once the new one is complete on disk; otherwise it stays.
     arguments : sequence of LayoutArray, array-like, or tuples of such
-        By parameter number. A LayoutArray keeps the order of its dimensions, but not its tiles and padding.
+        By parameter number. A LayoutArray keeps its dimension order, but not its tiles and padding.
     result : LayoutArray, array-like, or a tuple or list of such, optional
-        Several results are one tuple. None: the run has not finished.
+        Several results are a tuple. None means that the run did not finish.
     module : buffer, optional
         The bytes of an HloModuleProto, such as `Snapshot.module_proto`.
     platform : str, optional
@@ -44,12 +44,12 @@ def write_snapshot(
     Raises
     ------
     TypeError
-        `target` is neither a path nor a file, `arguments` is no sequence, or `platform` no text.
+        `target` is neither a path nor a file, `arguments` is no sequence, or `platform` no string.
     UnsupportedError
-        A type that XLA does not have, or more than the 2 GiB that protobuf reads; a `platform` that UTF-8 cannot
-        write. Nothing is written.
+        A type that XLA lacks, more than the 2 GiB that protobuf reads, or a `platform` that UTF-8 cannot encode.
+        Nothing is written.
     DumpError
-        Tuples that are nested deeper than protobuf reads.
+        Tuples are nested deeper than protobuf reads.
     OSError
         The file cannot be written.
 

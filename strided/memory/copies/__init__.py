@@ -1,4 +1,4 @@
-"""What does a program copy only to change layouts, why, and what would spare it?
+"""What does a program copy only to change layouts, why, and what would avoid it?
 
 for copy in sd.layout_copies(sd.read_hlo("module_0000.jit_f.after_optimizations.txt")):
     print(copy)

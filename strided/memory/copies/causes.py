@@ -1,4 +1,4 @@
-"""Whose layout forces a copy, and which layout of an argument or a result would spare it."""
+"""Whose layout forces a copy, and which layout of an argument or a result would avoid it."""
 
 from __future__ import annotations
 
@@ -21,45 +21,45 @@ _COLLECTIVES = (
     "all-gather all-reduce all-to-all collective-broadcast collective-permute ragged-all-to-all recv reduce-scatter "
     "send"
 ).split()
-#: Operations by how much they insist on the layouts of their operands and results; others take what they get.
+#: Operations by how much their layouts are constrained, most first; others accept any layout.
 _INSIST = (
     "custom-call convolution dot cholesky fft triangular-solve sort gather scatter reduce-window select-and-scatter "
     "dynamic-update-slice concatenate reshape bitcast-convert reduce infeed outfeed"
 ).split()
-#: Places that one search visits at most; and all searches, after which they stay near.
+#: The most places that one search visits, that all visit together, and that each visits once these are used up.
 _FARTHEST, _IN_ALL, _NEAR = 2000, 1_000_000, 20
 
 
 class End(NamedTuple):
-    """A place, and the layout there that would fit the other side of the copy, if any does."""
+    """A place, and the layout there that would fit the other side of the copy, or None."""
 
     place: Place
     layout: Layout | None
 
 
 class Decider(NamedTuple):
-    """An instruction that decides how a value lies, and where it makes or takes it."""
+    """An instruction that decides the layout of a value, and the place where it makes or takes the value."""
 
     instruction: Instruction
     end: End
 
 
 class Sources(NamedTuple):
-    """Where a value comes from: the places where it is made, and what decides how it lies."""
+    """Where a value comes from: the places where it is made, and the instructions that decide its layout there."""
 
     ends: list[End]
     makers: list[Decider]
 
 
 class Targets(NamedTuple):
-    """Where a value goes: the program's results, and what decides how it must lie."""
+    """Where a value goes: the program's results, and the instructions that decide its layout there."""
 
     results: list[End]
     takers: list[Decider]
 
 
 class Side(NamedTuple):
-    """One side of a copy, for a sentence: who does what, and of which shape.
+    """One side of a copy, for a sentence: its subject, the verb in two forms, and the shape.
 
     `fitting` is the layout, in the dimensions of this shape, with which the other side would need no copy.
     """
@@ -152,7 +152,7 @@ class Causes:
         return Sources(found, [Decider(end.place.instruction, end) for end in found] + _insistent(layouts))
 
     def _targets(self, change: Change) -> Targets:
-        """What takes the value; results each with the layout there that would need no copy."""
+        """The users of the value, and the results, each with the layout there that would need no copy."""
         here = changed_place(change.instruction)
         takers: list[tuple[Instruction, Place]] = []
 
@@ -163,7 +163,7 @@ class Causes:
             return [next for next in found if next.instruction not in self._changes]
 
         before = _wanted(change.before)
-        for operand in self._flow.before(here):  # a transpose has dimensions of its own
+        for operand in self._flow.before(here):  # a transpose permutes dimensions
             before = _renamed(before, operand, here, backwards=False)
         layouts = self._search(here, before, onwards, backwards=False)
         results = [End(*pair) for pair in layouts.items() if pair[0].instruction is self._entry.root]
@@ -173,7 +173,7 @@ class Causes:
     def _search(
         self, here: Place, layout: Layout | None, onwards: Callable[[Place], list[Place]], *, backwards: bool
     ) -> dict[Place, Layout | None]:
-        """The places that a search visits, nearest first, and what `layout` is there."""
+        """The places that a search visits, nearest first, with `layout` as it is in their dimensions."""
         found = {here: layout}
         waiting = deque(found)
         farthest = min(_FARTHEST, max(_NEAR, self._left))
@@ -187,12 +187,12 @@ class Causes:
         return found
 
     def _most_insistent(self, deciders: list[Decider]) -> Decider | None:
-        """What decides how a value lies; another change of layout only if there is nothing else."""
+        """The decider with the most constrained layout; another change of layout only if there is no other."""
         return min(deciders, key=lambda d: (d.instruction in self._changes, _insistence(d.instruction)), default=None)
 
 
 def _renamed(layout: Layout | None, place: Place, next: Place, backwards: bool) -> Layout | None:
-    """What the layout of a value at one place is at the next one."""
+    """The layout of a value at one place, in the dimensions of the next one; None if unknown."""
     one, other = place.shape, next.shape
     if layout is None or not isinstance(one, Shape) or not isinstance(other, Shape):
         return None
@@ -232,13 +232,13 @@ def _cure(cause: Cause, end: End, shares: int | None) -> Cure | None:
 
 
 def _insistent(layouts: Mapping[Place, Layout | None]) -> list[Decider]:
-    """What forwards a value, and yet does not take every layout."""
+    """Instructions that forward a value, but do not accept every layout."""
     updates = (End(*pair) for pair in layouts.items() if pair[0].instruction.opcode == "dynamic-update-slice")
     return [Decider(end.place.instruction, end) for end in updates]
 
 
 def _insistence(instruction: Instruction) -> int:
-    """The place of an operation in the order of those that insist on layouts; collectives come first."""
+    """The position of an operation in `_INSIST`; collectives come before all, other operations after all."""
     name = operation_of(instruction.opcode)
     if name in _COLLECTIVES:
         return -1
@@ -246,7 +246,7 @@ def _insistence(instruction: Instruction) -> int:
 
 
 def _sentence(side: Side, other: Side) -> str:
-    """What one side does, but the other does otherwise; each in its own dimensions, as the program's text has it."""
+    """How the layouts of two sides differ, each in its own dimensions, as in the program's text."""
     found = f"{side.who} {side.does} {_layout(side.shape)}, but {other.who} {other.does} {_layout(other.shape)}"
     layout = _wanted(other.shape)
     if side.fitting is None or layout is None:
@@ -258,13 +258,13 @@ def _sentence(side: Side, other: Side) -> str:
 
 
 def _title(instruction: Instruction) -> str:
-    """An instruction's name, and what it was in the program."""
+    """An instruction's name, and that of its operation in the program."""
     name = str(instruction.metadata.get("op_name", "")).rpartition("/")[2]
     return f"{instruction.name} ({name})" if name else instruction.name
 
 
 def _elements(shape: AnyShape | None) -> int:
-    """The number of elements of an array; 0 if it is none."""
+    """The number of elements of an array; 0 for any other shape."""
     return math.prod(shape.dimensions) if isinstance(shape, Shape) else 0
 
 

@@ -39,7 +39,7 @@ class Change(NamedTuple):
 
 
 class Changes:
-    """The changes of layout in a module, in its order."""
+    """The changes of layout in a module, in the order of its instructions."""
 
     def __init__(self, flow: Dataflow) -> None:
         self._flow = flow
@@ -66,7 +66,7 @@ class Changes:
         passed: list[Computation] = []
         found = None
         while computation not in self._fusions:
-            self._fusions[computation] = None  # what contains itself ends here
+            self._fusions[computation] = None  # a fusion that contains itself ends the loop
             callers = self._flow.callers.get(computation, [])
             if not callers or begun_by(callers[0].opcode) != "fusion":
                 break
@@ -77,7 +77,7 @@ class Changes:
         return found
 
     def _is_plain(self, fusion: Instruction) -> bool:
-        """Whether a fusion contains nothing but changes of layout and other names for values."""
+        """Whether a fusion contains only instructions that change layouts or rename values."""
         if fusion not in self._plain:
             self._plain[fusion] = all(
                 instruction.opcode in _PLAIN
@@ -98,9 +98,9 @@ class Changes:
 
 
 def moved(instruction: Instruction) -> tuple[Shape, Shape] | None:
-    """The shapes before and after, if an instruction puts a value into another layout and does nothing else.
+    """The shapes before and after, if an instruction only changes the layout of a value; otherwise None.
 
-    A fusion is looked at elsewhere.
+    Fusions are not considered: `Changes` finds them.
     """
     operation = begun_by(instruction.opcode)
     if operation not in ("copy", "transpose", "reshape"):
@@ -114,12 +114,12 @@ def moved(instruction: Instruction) -> tuple[Shape, Shape] | None:
 
 
 def changed_place(instruction: Instruction) -> Place:
-    """The place of the value that an instruction gives, which an asynchronous start has in a tuple."""
+    """The place of an instruction's result, which is inside a tuple for an asynchronous start."""
     return Place(instruction, result_part(instruction))
 
 
 def _differ(instruction: Instruction, operation: str, before: Shape, after: Shape) -> bool:
-    """Whether the elements lie elsewhere afterwards."""
+    """Whether the elements move in memory."""
     layout, new_layout = layout_without_space(before), layout_without_space(after)
     if layout is None or new_layout is None:
         return False

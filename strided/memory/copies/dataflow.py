@@ -1,6 +1,6 @@
-"""Where a value comes from, and where it goes, through instructions that only forward it.
+"""Follows values backwards and forwards through instructions that only forward them.
 
-A *place* is a value: an instruction, and for a tuple the part. Bitcasts, tuples, fusions, calls, loops and
+A *place* is a value: an instruction, and for a tuple the index of a part. Bitcasts, tuples, fusions, calls, loops and
 branches forward values; so do slices and conversions of type, which keep the order of dimensions.
 """
 
@@ -23,7 +23,7 @@ RENAMING = frozenset(
     ("bitcast", "reshape", "transpose", "copy", "convert", "slice", "dynamic-slice", "dynamic-update-slice")
 )
 _FORWARDING = RENAMING | SAME_VALUE
-#: Operations that pass values to a computation and give what it gives.
+#: Operations that pass values to a computation and return its result.
 _CALLS = CONTROL_FLOW | {"fusion"}
 
 
@@ -35,7 +35,7 @@ class Place(NamedTuple):
 
     @property
     def shape(self) -> AnyShape | None:
-        """Its shape; None if a damaged dump does not say it."""
+        """Its shape; None if a damaged dump does not give it."""
         return subshape(self.instruction.shape, self.part)
 
 
@@ -82,7 +82,7 @@ class Dataflow:
     # ---- where a value comes from -----------------------------------------------------------------------------------
 
     def before(self, place: Place) -> list[Place]:
-        """The places that a value is forwarded from; none for one that is made where it is."""
+        """The places from which a value is forwarded; none if it is made at this place."""
         instruction, part = place
         opcode, operands = instruction.opcode, operands_of(instruction)
         if opcode == "parameter":
@@ -129,9 +129,9 @@ class Dataflow:
     # ---- where it goes ----------------------------------------------------------------------------------------------
 
     def after(self, place: Place) -> tuple[list[Place], list[Instruction]]:
-        """The places that a value is forwarded to, and the instructions that take it to make something else.
+        """The places to which a value is forwarded, and the instructions that use it to make another value.
 
-        The root of the entry is taken by nobody.
+        The root of the entry computation has no users.
         """
         instruction, part = place
         onwards, takers = [], []
@@ -158,7 +158,7 @@ class Dataflow:
         return (*parts.get(part[0], ()), *parts.get(-1, ()))
 
     def _positions(self, user: Instruction) -> dict[Instruction, list[int]]:
-        """The places of each operand among all; kept, since tuples have thousands."""
+        """The positions of each operand in the list of operands; cached, since tuples have thousands."""
         found = self._operands.get(user)
         if found is None:
             found = self._operands[user] = {}
@@ -234,5 +234,5 @@ def renaming_factors(one: Place, other: Place) -> list[Factor] | None:
 
 
 def permutation_of(transpose: Instruction) -> tuple[int, ...]:
-    """The dimensions of a ``transpose``; none if a damaged text does not say them."""
+    """The dimensions of a ``transpose``; none if a damaged text does not give them."""
     return integers(transpose.attributes.get("dimensions", "")) or ()

@@ -1,4 +1,4 @@
-"""How often each computation runs: the trip counts of loops, where the module tells them."""
+"""How often each computation runs, from the trip counts of loops as far as the module shows them."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from strided.memory.copies.dataflow import Dataflow, Place, loop_of
 from strided.memory.forwarding import begun_by
 
 _KNOWN = re.compile(r'"known_trip_count"\s*:\s*\{\s*"n"\s*:\s*"?(\d{1,19})')
-#: More executions than this are none that a program ends.
+#: The most executions that are counted: no program that ends has more.
 _MOST = 2**63 - 1
-#: Steps from a loop's counter to the constants that bound it.
+#: The most steps that are followed from a loop's counter to the constants that bound it.
 _LONGEST = 200
 
 
 class Executions(NamedTuple):
-    """How often a computation runs in one run of the program, loops of unknown count taken once."""
+    """How often a computation runs in one run of the program, where loops of unknown count run once."""
 
     times: int
     known: bool
 
 
 def executions(flow: Dataflow) -> dict[Computation, Executions]:
-    """How often each computation runs. One that calls itself, or that nobody calls, counts once and as unknown."""
+    """How often each computation runs. One that calls itself, or is not called, counts once and as unknown."""
     calls: dict[Computation, list[tuple[Computation, Instruction]]] = {}
     waiting: dict[Computation, int] = {}
     for callee, callers in flow.callers.items():
@@ -56,8 +56,8 @@ def executions(flow: Dataflow) -> dict[Computation, Executions]:
 def trip_count(flow: Dataflow, loop: Instruction) -> int | None:
     """How often the body of a ``while`` runs, or None.
 
-    It is what the compiler noted, or what follows from a counter that starts at a constant, grows by a constant, and is
-    compared with a constant. A loop whose first test fails runs no time, whatever its body does.
+    The count was recorded by the compiler, or follows from a counter that starts at a constant, grows by a constant,
+    and is compared with a constant. It is 0 if the first test fails, whatever the body does.
     """
     noted = _KNOWN.search(loop.backend_config or "")
     if noted:
@@ -97,7 +97,7 @@ _TESTS: Mapping[str, Callable[[int, int], bool]] = {
 
 
 def _count(start: int, stop: int, step: int, direction: str) -> int | None:
-    """How often a counter passes its test that passes it at the start; None if the steps lead away from its end."""
+    """How often a counter passes its test, if it does at the start; None if the steps lead away from the end."""
     if direction == "NE":
         count, rest = divmod(stop - start, step)
         return count if count > 0 and not rest else None
@@ -110,7 +110,7 @@ def _count(start: int, stop: int, step: int, direction: str) -> int | None:
 
 
 def _step(flow: Dataflow, body: Computation, index: tuple[int, ...]) -> int | None:
-    """What one run of the body adds to the part of its state at `index`."""
+    """The constant that one run of the body adds to the part of the state at `index`; None if there is none."""
     change = _origin(flow, Place(body.root, index)).instruction
     operands = operands_of(change)
     if change.opcode not in ("add", "subtract") or len(operands) != 2:
@@ -125,7 +125,7 @@ def _step(flow: Dataflow, body: Computation, index: tuple[int, ...]) -> int | No
 
 
 def _origin(flow: Dataflow, place: Place) -> Place:
-    """Where a value is made, or the part of a loop's state that changes from run to run."""
+    """The place where a value is made, or the part of a loop's state that changes between runs."""
     for _ in range(_LONGEST):
         before = flow.before(place)
         if len(before) == 2 and _is_kept(flow, place, _through(flow, before[1])):

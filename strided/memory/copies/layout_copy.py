@@ -14,7 +14,7 @@ from strided.pictures.html import Section, card, table
 from strided.runtime.argument_checks import string, whole
 from strided.wording import counted, wrapped
 
-#: What the attributes of a copy are called in a table.
+#: The heads of a table of copies.
 _HEADS = ("share", "bytes", "times", "copy", "before", "after", "cause", "cure")
 
 
@@ -57,7 +57,7 @@ class Cause:
 
 @dataclass(frozen=True)
 class Cure:
-    """The layout of an argument or a result that would spare a copy. Prints as what to write in JAX.
+    """The layout of an argument or a result that would avoid a copy. Prints as the change in JAX.
 
     Attributes
     ----------
@@ -113,7 +113,7 @@ class Cure:
 
     @property
     def evidence(self) -> str:
-        """The certainty, what a compilation showed, and what it costs."""
+        """The certainty, the outcome of a compilation, and the cost."""
         found = self.certainty
         if self.bytes_before is not None and self.bytes_after is not None and self.bytes_after != self.bytes_before:
             found += f": all copies together move {self.bytes_after:,} instead of {self.bytes_before:,} bytes"
@@ -181,7 +181,7 @@ class LayoutCopy:
 
     @property
     def computation(self) -> Computation:
-        """The computation that holds the instruction."""
+        """The computation that contains the instruction."""
         return self.instruction.computation
 
     @property
@@ -190,7 +190,7 @@ class LayoutCopy:
         return self.bytes * self.times
 
     def text(self, *, width: SupportsIndex = 100, indent: str = "") -> str:
-        """The copy in a few lines of at most `width` columns, as far as shapes allow, all but the first indented."""
+        """The copy in a few lines of at most `width` columns, except for longer shapes, all but the first indented."""
         width, indent = whole(width, "width"), string(indent, "indent")
         inside = f" in {self.fusion.name}" + ("" if self.materialized else ", which does more") if self.fusion else ""
         lines = [f"{self.instruction.name}{inside}: {self._amount()}"]
@@ -235,7 +235,7 @@ class LayoutCopy:
 
 
 class LayoutCopies(tuple[LayoutCopy, ...]):
-    """All copies of a module that only change a layout, the dearest first. Prints as a report.
+    """All copies of a module that only change a layout, the most expensive first. Prints as a report.
 
     Attributes
     ----------
@@ -255,7 +255,7 @@ class LayoutCopies(tuple[LayoutCopy, ...]):
 
     @property
     def passes(self) -> tuple[LayoutCopy, ...]:
-        """The copies that are a pass through memory of their own, each once."""
+        """The copies that are a separate pass through memory, each once."""
         return tuple(copy for copy in self if copy.materialized and copy.fusion is None)
 
     @property
@@ -264,7 +264,7 @@ class LayoutCopies(tuple[LayoutCopy, ...]):
         return sum(copy.total_bytes for copy in self.passes)
 
     def report(self, top: SupportsIndex = 10, *, width: SupportsIndex = 100) -> str:
-        """The `top` dearest copies, and a count of the others, in lines of at most `width` columns."""
+        """The `top` most expensive copies, and a count of the others, in lines of at most `width` columns."""
         passes, top, width = self.passes, whole(top, "top", 0), whole(width, "width")
         inside = sum(not copy.materialized for copy in self)
         parts = [
@@ -284,7 +284,7 @@ class LayoutCopies(tuple[LayoutCopy, ...]):
         title = f"{visible(self.module_name)}: {copies} only to change a layout"
         if not self.total_bytes:
             return title
-        if not self.program_bytes:  # no computation that the program runs holds them
+        if not self.program_bytes:  # the program runs no computation that contains them
             return f"{title}, {self.total_bytes:,} bytes"
         share = self.total_bytes / self.program_bytes
         return f"{title}, {self.total_bytes:,} bytes, {share:.1%} of what the program moves"
@@ -299,13 +299,13 @@ class LayoutCopies(tuple[LayoutCopy, ...]):
         return card("LayoutCopies", self.module_name, (), [self.section(40)])
 
     def section(self, top: SupportsIndex) -> Section:
-        """The `top` dearest copies that are passes of their own, as a table in a part of a page."""
+        """A section of a page with a table of the `top` most expensive of `passes`."""
         passes, top = self.passes, whole(top, "top", 0)
         rows = [_cells(copy) for copy in passes[:top]]
         return Section(self._title(), table(_HEADS, rows, len(passes) - len(rows)), is_open=True)
 
     def to_dict(self, top: SupportsIndex | None = None) -> dict[str, Any]:
-        """The values for JSON: of the `top` dearest copies, or of all."""
+        """The values for JSON: of the `top` most expensive copies, or of all."""
         top = None if top is None else whole(top, "top", 0)
         return {
             "module": self.module_name,
@@ -322,6 +322,6 @@ def _cells(copy: LayoutCopy) -> tuple[object, ...]:
 
 
 def _lines(text: str, width: int) -> list[str]:
-    """A sentence in lines that hang under what follows its first words."""
+    """A sentence in lines; causes and cures are indented from the second line."""
     hang = "  " if text.startswith(("cause:", "cure ")) else ""
     return wrapped(text, width, hang, whole_words=True)

@@ -1,7 +1,7 @@
-"""How a layout of one shape reads as a layout of another, which is the same memory under another name.
+"""Translates a layout of one shape to another shape of the same memory.
 
 A bitcast, a reshape or a transpose splits, joins and permutes dimensions. Both shapes are cut into *factors*: sizes
-that lie within one dimension of either side.
+that belong to a single dimension on both sides.
 """
 
 from __future__ import annotations
@@ -71,15 +71,15 @@ def transposed_factors(one: Shape, other: Shape, permutation: Sequence[int]) -> 
 
 
 def swapped(factors: Sequence[Factor]) -> list[Factor]:
-    """The same factors with the two shapes in each other's place."""
+    """The same factors with the two shapes swapped."""
     return [Factor(f.size, f.other, f.one) for f in factors]
 
 
 def carried(layout: Layout, one: Shape, other: Shape, factors: Sequence[Factor]) -> Layout | None:
     """The layout of `other` that puts its elements where `layout` puts those of `one`.
 
-    Tiles are kept if they tile the same dimensions, else there are none: then the compiler chooses. None if no order of
-    the dimensions does it.
+    Tiles are kept if they tile the same dimensions; otherwise there are none, and the compiler chooses. None if
+    there is no such order of the dimensions.
 
     >>> from strided.layout.parser import parse_layout, parse_shape
     >>> flat, deep = parse_shape("f32[6,4]"), parse_shape("f32[2,3,4]")
@@ -117,7 +117,7 @@ def _tiles_alike(layout: Layout, one: Shape, new: Layout, other: Shape, by_place
 
 
 def same_memory(one: Shape, layout: Layout, other: Shape, new_layout: Layout, factors: Sequence[Factor]) -> bool:
-    """Whether two shapes of these factors have the same elements in the same places; False also if it is not clear.
+    """Whether two shapes of these factors have the same elements in the same places; False also if unknown.
 
     >>> from strided.layout.parser import parse_shape
     >>> one, other = parse_shape("f32[16,128]{1,0:T(8,128)}"), parse_shape("f32[2,8,128]{2,1,0:T(8,128)}")

@@ -24,39 +24,39 @@ def layout_copies(
     top: SupportsIndex | None = None,
     timeout: float = 120,
 ) -> LayoutCopies:
-    """All instructions of a module that only change the layout of a value, the dearest first.
+    """All instructions of a module that only change the layout of a value, the most expensive first.
 
     These are copies, asynchronous copies (``copy-start``), transposes and reshapes that move elements, and fusions of
-    nothing else. A change of the memory space alone is none. Inside a fusion that does more they are listed as well,
-    last: they cost no pass through memory.
+    nothing else, but not changes of only the memory space. Those inside a fusion that does more are listed last: they
+    cost no pass through memory.
 
     Parameters
     ----------
     module : Module
         After optimizations.
     before : Module, optional
-        The same program before optimizations. With it the TPU compiler tries each cure: those without the copy become
-        ``"verified"``, those that do not help are dropped. That needs jax and libtpu, but no TPU.
+        The same program before optimizations. With it the TPU compiler tries each cure: those that remove the copy
+        become ``"verified"``, those that do not help are dropped. This needs jax and libtpu, but no TPU.
     generation : str
         The TPU that the compiler tries cures for: ``"v2"``, ``"v3"``, ``"v4"``, ``"v5e"``, ``"v5p"``, ``"v6e"`` or
         ``"tpu7x"``.
     top : int, optional
-        Tries only the cures of so many copies, the dearest.
+        Try only the cures of this many copies, the most expensive.
     timeout : float
         Seconds for each compilation.
 
     Returns
     -------
     LayoutCopies
-        A tuple of `LayoutCopy`, each with bytes, executions, cause and cure. Printed it is a report.
+        A tuple of `LayoutCopy`, each with bytes, executions, cause and cure. Prints as a report.
 
     Raises
     ------
     TypeError
-        `module` or `before` is no Module.
+        `module` or `before` is not a Module.
     UnsupportedError
-        An unknown generation. `before` is given, and jax or libtpu is not installed, or the compiler does not take the
-        program as it is.
+        An unknown generation; or `before` is given, and jax or libtpu is not installed, or the compiler rejects the
+        unchanged program.
     ValueError
         A negative timeout.
 

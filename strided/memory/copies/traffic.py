@@ -13,7 +13,7 @@ from strided.memory.copies.dataflow import Dataflow, Place
 from strided.memory.copies.executions import Executions
 from strided.memory.forwarding import CONTROL_FLOW, IN_PLACE, SAME_VALUE, begun_by, result_part, updated_parameter
 
-#: What moves nothing itself: names for values, control, and what runs computations, of which each instruction counts.
+#: Operations that move nothing themselves: renamings, control, and calls, where the called instructions count.
 _MOVES_NOTHING = CONTROL_FLOW.union(
     SAME_VALUE, "after-all bitcast constant get-tuple-element parameter partition-id replica-id tuple".split()
 )
@@ -21,7 +21,7 @@ _SLICES = ("dynamic-slice", "slice", "gather")
 
 
 def byte_size(shape: AnyShape | None) -> int:
-    """Bytes of all arrays of a shape, padding included; 0 for what has no size."""
+    """Bytes of all arrays of a shape, padding included; 0 if it has no size."""
     if shape is None:
         return 0
     if isinstance(shape, TupleShape):
@@ -33,7 +33,7 @@ def byte_size(shape: AnyShape | None) -> int:
 
 
 def bytes_moved(instruction: Instruction) -> int:
-    """Bytes that one execution reads and writes; of what it slices or updates in place, only that part."""
+    """Bytes that one execution reads and writes; for slices and in-place updates, only of the part."""
     operation, operands = begun_by(instruction.opcode), operands_of(instruction)
     if operation in _MOVES_NOTHING or operation.endswith(("-update", "-done")):
         return 0
@@ -49,13 +49,13 @@ def bytes_moved(instruction: Instruction) -> int:
 
 
 def _taken(update: Instruction) -> tuple[Instruction, ...]:
-    """What an update in place reads beside the places that it writes: of ``scatter`` the indices, too."""
+    """The operands that an in-place update reads, besides the array that it updates."""
     operands = operands_of(update)
     return operands[1:2] if begun_by(update.opcode) == "dynamic-update-slice" else operands[_arrays(update) :]
 
 
 def _written(update: Instruction) -> int:
-    """Bytes of the places that an update in place writes; ``scatter`` reads what is there before."""
+    """Bytes that an in-place update writes; twice as many for ``scatter``, which also reads the old values."""
     operands = operands_of(update)
     if begun_by(update.opcode) == "dynamic-update-slice":
         return sum(byte_size(operand.shape) for operand in operands[1:2])
@@ -63,7 +63,7 @@ def _written(update: Instruction) -> int:
 
 
 def _arrays(scatter: Instruction) -> int:
-    """How many arrays a ``scatter`` updates: its operands are these, the indices, and as many updates."""
+    """The number of arrays that a ``scatter`` updates. Its operands are these, the indices, and as many updates."""
     return len(operands_of(scatter)) // 2
 
 
@@ -81,7 +81,7 @@ def _moved_by_fusion(body: Computation) -> int:
 
 
 def _read(parameter: Instruction, taker: Instruction | None) -> int:
-    """Bytes that a fusion reads of a parameter; `taker` is what updates it in place."""
+    """Bytes that a fusion reads of a parameter; `taker` is the instruction that updates it in place."""
     users = [user for user in parameter.users if user is not taker]
     if taker is not None and not users:
         return 0
@@ -92,12 +92,12 @@ def _read(parameter: Instruction, taker: Instruction | None) -> int:
 
 
 def bytes_of_program(flow: Dataflow, runs: Mapping[Computation, Executions]) -> int:
-    """Bytes that all instructions read and write in one run of the program; loops of unknown count are taken once."""
+    """Bytes that all instructions read and write in one run of the program; loops of unknown count run once."""
     counted = (c for c in flow.module.computations if _runs(flow, c) and c in runs)
     return sum(sum(map(bytes_moved, c.instructions)) * runs[c].times for c in counted)
 
 
 def _runs(flow: Dataflow, computation: Computation) -> bool:
-    """Whether its instructions run one by one, not as parts of a fusion or for each element."""
+    """Whether its instructions run one by one, not as part of a fusion or for each element."""
     callers = flow.callers.get(computation)
     return computation.is_entry or (callers is not None and begun_by(callers[0].opcode) != "fusion")

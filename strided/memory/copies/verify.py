@@ -1,4 +1,4 @@
-"""Cures that are tried: the program is compiled with the new layout, and the copy must be gone."""
+"""Verifies cures: compiles the program with the new layout, where the copy must be gone."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def verified(
     top: int | None = None,
     timeout: float = 120,
 ) -> LayoutCopies:
-    """The copies with their cures tried by the TPU compiler, as `layout_copies` says."""
+    """The copies after the TPU compiler has tried their cures, as described for `layout_copies`."""
 
     def compiled(layouts: Sequence[Cure]) -> LayoutCopies:
         return find(read_hlo(optimized(with_layouts(before, layouts), generation, timeout=timeout)))
@@ -40,7 +40,7 @@ def verified(
             continue
         try:
             left = compiled([cure])
-        except UnsupportedError:  # the compiler does not take this layout: nothing is shown
+        except UnsupportedError:  # the compiler rejects this layout, so the cure stays unverified
             continue
         old, new = without.total_bytes, left.total_bytes
         gone = (new < old or not copy.materialized) and _alike(left, copy) < _alike(without, copy)
@@ -51,31 +51,31 @@ def verified(
 
 
 def optimized(text: str, generation: str, *, timeout: float) -> str:
-    """The text of a program after optimizations; also of one that does not fit, which the compiler dumps.
+    """The text of a program after optimizations, even if it does not fit: then from the compiler's dump.
 
     Raises
     ------
     UnsupportedError
-        jax or libtpu is not installed, or the compiler refuses the program, ends, or takes too long.
+        jax or libtpu is not installed, or the compiler rejects the program, crashes, or times out.
     """
     with tempfile.TemporaryDirectory() as folder:
         try:
             return compile_hlo(text, generation, timeout=timeout, dump_to=folder).text
         except UnsupportedError as error:
             dumped = next(Path(folder).glob("*.after_optimizations.txt"), None)
-            # A program that is refused for another reason may be in the dump as well, and not be what would run.
+            # If it was rejected for another reason, a dumped program is not what would run.
             if dumped is None or "RESOURCE_EXHAUSTED" not in str(error):
                 raise
             return dumped.read_text("utf-8", "backslashreplace")
 
 
 def _alike(copies: LayoutCopies, copy: LayoutCopy) -> int:
-    """How many copies make the same change to the same shape."""
+    """The number of copies that make the same change to the same shape."""
     return sum(_change(each) == _change(copy) for each in copies)
 
 
 def _change(copy: LayoutCopy) -> tuple[object, ...]:
-    """A copy's shapes, whatever the memory space."""
+    """A copy's shapes, without memory spaces."""
     before, after = (
         dataclasses.replace(shape, layout=layout_without_space(shape)) if isinstance(shape, Shape) else shape
         for shape in (copy.before, copy.after)
@@ -84,10 +84,10 @@ def _change(copy: LayoutCopy) -> tuple[object, ...]:
 
 
 def with_layouts(module: Module, cures: Sequence[Cure]) -> str:
-    """The text of a module before optimizations, with the layouts as JAX would note them for the cures' `Format`s."""
+    """The text of a module before optimizations, with the cures' layouts as JAX records a `Format`."""
     try:
         text = module.to_text(print_large_constants=True)
-    except UnsupportedError:  # it was read from text, which is as it is
+    except UnsupportedError:  # it was read from text, which is printed unchanged
         text = module.to_text()
     shape = module.entry.root.shape
     counts = {"parameter": len(module.parameters), "result": len(shape) if isinstance(shape, TupleShape) else 1}
@@ -104,7 +104,7 @@ def with_layouts(module: Module, cures: Sequence[Cure]) -> str:
 
 
 def _noted(text: str, name: str, value: str) -> str:
-    """The text with one of the frontend's attributes in its header, which is the first line."""
+    """The text with a frontend attribute set in its header, which is the first line."""
     header, end, rest = text.partition("\n")
     said = f'{name}="{value}"'
     if f'{name}="' in header:

@@ -1,11 +1,11 @@
-"""Reads the texts in which the compiler says how much memory a program takes.
+"""Reads the compiler's texts about the memory usage of a program.
 
-- The *memory usage report*, beside a dump or in the log of a program that does not fit (`tables`).
+- The *memory usage report*, in a dump or in the log of a program that does not fit (`tables`).
 - The message of an exception (`messages`).
 - The list of the largest allocations that compilers printed until about 2025, and that of XLA for GPU (`largest`).
 
-Figures such as "22.39G" are rounded; they are kept with the range that they stand for (`values`). Logs make more of
-such a text than its lines: `logs` takes it out of them.
+Numbers such as "22.39G" are rounded; they are stored with the range of exact values (`values`). `logs` extracts such a
+text from a log.
 """
 
 from __future__ import annotations

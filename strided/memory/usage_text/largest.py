@@ -1,6 +1,6 @@
 """Lists of the largest buffers: "Largest program allocations" of compilers until about 2025, "Peak buffers" of GPUs.
 
-Entries have shapes, and those of TPUs sizes without padding. The layouts of XLA for GPU have no padding.
+Entries have shapes; those of TPUs also have sizes without padding. The layouts of XLA for GPU have no padding.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from strided.memory.usage_text.logs import without_prefixes
 from strided.memory.usage_text.values import SIZE, Row, Size, UsageText, number_of, size_of, source_in
 
 _ENTRY = re.compile(rf"(\d{{1,6}})\. Size: {SIZE}\s*$", re.MULTILINE)
-#: Tells what a log puts before each line.
+#: Matches the prefix that a log puts before each line.
 _ENTRY_LINE = re.compile(r"^(.{0,2000}?)\d{1,6}\. Size: \d", re.MULTILINE)
 _HEAD = re.compile(r"Largest program allocations in (\w{1,40})")
-#: Pages of the web indent with spaces that do not break.
+#: Web pages indent with non-breaking spaces.
 _INDENT = r"^[^\S\n]*"
 _FIELDS = {
     "operator": re.compile(rf"{_INDENT}Operator: (.*)$", re.MULTILINE),
@@ -26,16 +26,16 @@ _FIELDS = {
     "label": re.compile(rf"{_INDENT}XLA [Ll]abel: %?(.*?)(?: = .*)?$", re.MULTILINE),
     "type": re.compile(rf"{_INDENT}Allocation type: (.*)$", re.MULTILINE),
 }
-#: What begins a line of such a list, for texts in which spaces have taken the place of line ends.
+#: The blanks before a line of such a list, for texts in which blanks have replaced line ends.
 _BEGIN = re.compile(
     r"(?<! ) ++(?=={10}|"
     r"(?:\d{1,6}\. Size|Operator|Shape|Unpadded size|Extra memory due to padding|XLA [Ll]abel|Allocation type): )"
 )
 _TOTAL = re.compile(rf"Program (\w{{1,40}}) requirement {SIZE}")
-#: What the compiler says of the padding of all temporaries, not only of the largest.
+#: The sizes of all temporaries, not only of the largest, with and without padding.
 _TEMPORARIES = re.compile(rf"HLO temp[^\S\n]{{1,40}}{SIZE} \([^\n()]{{0,80}}Unpadded \({SIZE}\) Padded \({SIZE}\)")
 
-#: The list of XLA for GPU: its head, its total, what each entry begins with, and shapes without layouts.
+#: The list of XLA for GPU: its head, its total, the beginning of an entry, and shapes without layouts.
 _PEAK = "Peak buffers:"
 _PEAK_TOTAL = re.compile(rf"total allocation:[^\S\n]{{0,40}}{SIZE}")
 _PEAK_ENTRY = re.compile(r"Buffer (\d{1,6}):[ \t\r]{0,100}\n[^\n]{0,2000}?(?=Size: )")
@@ -43,7 +43,7 @@ _BARE_SHAPE = re.compile(r"\w{1,20}\[(\d{1,19}(?:,\d{1,19}){0,400})\]")
 
 
 def read_largest(text: str, found: UsageText) -> None:
-    """The list "Largest program allocations" of older compilers, or of XLA for GPU; it names the largest only."""
+    """Read the list of older compilers, or of XLA for GPU, which contains only the largest buffers."""
     total, head = _TOTAL.search(text), _HEAD.search(text)
     is_gpu = head is None and _PEAK in text
     sum_of_all = _PEAK_TOTAL.search(text) if is_gpu else None
@@ -74,13 +74,13 @@ def read_largest(text: str, found: UsageText) -> None:
 
 
 def _from_first_entry(text: str) -> str:
-    """The text from the line on in which the first entry may be: patterns take their time over long logs."""
+    """The text from the line of the first possible entry, because patterns are slow on long logs."""
     place = text.find(". Size: ")
     return text[text.rfind("\n", 0, place) + 1 :] if place >= 0 else ""
 
 
 def _first_list(entries: list[re.Match[str]]) -> list[re.Match[str]]:
-    """The entries of the first list, which counts them: a log may repeat it, or go on with that of another process."""
+    """The entries of the first list, by their numbers: a log may repeat it, or continue with another process's list."""
     ends = (n for n, (one, after) in enumerate(itertools.pairwise(entries), 1) if int(after[1]) <= int(one[1]))
     return entries[: next(ends, len(entries))]
 

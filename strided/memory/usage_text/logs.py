@@ -1,7 +1,7 @@
-"""Takes a text out of the log that holds it.
+"""Extracts a text from a log.
 
-A log may hold the text as JSON or as one string, in which ends of lines are two characters; it may colour it, end its
-lines in other ways, and put something before each, such as a process, the time or the number of the line.
+A log may contain the text as JSON or as one string with escaped line ends; it may colour it, use other line ends, and
+put a prefix before each line, such as a process, the time or the line number.
 """
 
 from __future__ import annotations
@@ -11,42 +11,42 @@ import json
 import re
 from collections.abc import Iterator
 
-#: What sets the colours of a terminal, and erases the rest of its line behind them, as grep does: a log may hold both.
+#: Escape sequences for colours, and for erasing the rest of a line after them, as from grep.
 _COLOUR = re.compile(r"\x1b\[[0-9;:]{0,40}[mK]")
-#: An end of a line with carriage returns: a terminal within a terminal puts a second one before the newline.
+#: A line end with carriage returns: a terminal within a terminal adds a second one before the newline.
 _LINE_END = re.compile(r"(?<!\r)\r++\n|\r")
-#: The keys under which logs of JSON objects keep what was written, and a moment.
+#: The keys of messages in logs of JSON objects, and that of the time.
 _WRITTEN = frozenset(("log", "message", "msg", "textPayload", "text", "line", "MESSAGE", "@message", "body"))
 _MOMENT = "timestamp"
-#: Characters of a JSON text, or of a line of JSON, that is read as a whole, which takes many times its size in memory.
+#: The most characters of JSON that are parsed at a time, which takes many times their size in memory.
 _LONGEST_JSON = 1 << 24
 #: The beginning of a line that names an operation.
 _OPERATOR = re.compile(r'Operator: \w{1,40}="')
-#: What JSON and repr write for a character.
+#: Escape sequences of JSON and repr.
 _ESCAPED = re.compile(
     r"\\(?:u([dD][89abAB][0-9a-fA-F]{2})\\u([dD][c-fC-F][0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|([nrt\"'\\/]))"
 )
 _ESCAPES = {"n": "\n", "r": "\r", "t": "\t"}
-#: What differs from line to line in what a log puts before each: dates, times, and seconds since some moment.
+#: The parts of a prefix that differ between lines: dates, times, and seconds since an epoch.
 _TIME = re.compile(
     r"(?<![\d.])(?:\d{4}[-/]\d\d[-/]\d\d|\d{1,2}:\d\d(?::\d\d)?(?:[.,]\d{1,9})?|\d{1,19}\.\d{2,9}|\d{10,19})(?![\d.])"
 )
-#: A number that may count the lines of a text, and the signs between which grep puts it.
+#: A possible line number, and the characters that grep puts around it.
 _COUNTER = re.compile(r"\d{1,9}")
 _BESIDE_COUNTER = ":-"
-#: Numbers before a line that are tried.
+#: The most numbers in a prefix that are tried.
 _MOST_COUNTERS = 20
-#: Lines that tell whether a number counts them, at least and at most: those of several processes soon begin again.
+#: The fewest and the most lines that show whether a number counts them: counts of several processes soon restart.
 _FEW, _MANY = 3, 200
 
 
 def text_of_log(text: str) -> str:
-    """What a log holds, without JSON, escapes and colours, in lines that end with a newline."""
+    """The text in a log, without JSON, escapes and colours, in lines that end with a newline."""
     return _with_line_ends(_COLOUR.sub("", _unescaped(_written(text))))
 
 
 def _with_line_ends(text: str) -> str:
-    r"""The text, in which every line ends with a newline, as also those do that a progress bar overwrites.
+    r"""The text with all line ends replaced by newlines, also carriage returns of progress bars.
 
     >>> _with_line_ends("a\r\nb\rc\r\r\nd")
     'a\nb\nc\nd'
@@ -55,7 +55,7 @@ def _with_line_ends(text: str) -> str:
 
 
 def _written(text: str) -> str:
-    r"""What was written to a log that holds JSON objects, one in each line or all in a list; else the text.
+    r"""The messages in a log of JSON objects, one per line or all in a list; any other text unchanged.
 
     >>> _written('{"level": "ERROR", "message": "HLO module: jit_f."}\nthe end')
     'HLO module: jit_f.\nthe end'
@@ -70,14 +70,14 @@ def _written(text: str) -> str:
 
 
 def _strings_of(text: str) -> list[str] | None:
-    """What a text in JSON holds under the keys of logs, else all its strings; None if it is none, or too long a one."""
+    """The strings at the keys of messages in JSON, or else all its strings; None if it is not JSON, or too long."""
     if len(text) > _LONGEST_JSON:
         return None
     try:
         value = json.loads(text)
         if isinstance(value, list):
             moments = [str(one.get(_MOMENT, "")) if isinstance(one, dict) else "" for one in value]
-            value = value[::-1] if moments and moments[0] > moments[-1] else value  # the latest was put first
+            value = value[::-1] if moments and moments[0] > moments[-1] else value  # the latest is first
         strings = list(_strings_in(value))
     except (ValueError, RecursionError):
         return None
@@ -89,7 +89,7 @@ def _strings_of(text: str) -> list[str] | None:
 
 def _strings_in(value: object) -> Iterator[tuple[str, str]]:
     """The strings of a JSON value, each with the nearest key."""
-    # Generators within each other would hand on every string once for each list that it lies in.
+    # Not recursive: nested generators would pass each string through every level.
     within: list[Iterator[tuple[str, object]]] = [iter([("", value)])]
     while within:
         for key, one in within[-1]:
@@ -103,7 +103,7 @@ def _strings_in(value: object) -> Iterator[tuple[str, str]]:
 
 
 def _unescaped(text: str) -> str:
-    r"""The text, in which lines that hold others as one string, as JSON and repr write it, are those.
+    r"""The text with lines unescaped that contain several lines as one string of JSON or repr.
 
     >>> _unescaped(r'"HLO module: jit_f.\nSee \"it\""')
     '"HLO module: jit_f.\nSee "it""'
@@ -114,23 +114,23 @@ def _unescaped(text: str) -> str:
 
 
 def _holds_lines(line: str) -> bool:
-    r"""Whether a line holds others as one string; names of operations may have an end of line too."""
+    r"""Whether a line contains several as one string. Names of operations may also contain an escaped line end."""
     end = line.find(r"\n")
     return end >= 0 and _OPERATOR.search(line, 0, end) is None
 
 
 def _character(escaped: re.Match[str]) -> str:
     high, low, code, sign = escaped.groups()
-    if high:  # JSON writes a character beyond 0xffff as two halves
+    if high:  # JSON writes a character beyond 0xffff as two surrogates
         return chr(0x10000 + ((int(high, 16) & 0x3FF) << 10 | int(low, 16) & 0x3FF))
     return chr(int(code, 16)) if code else _ESCAPES.get(sign, sign)
 
 
 def without_prefixes(text: str, first: re.Match[str] | None) -> str:
-    """The lines of a log that begin as its `first` one, without what it puts before each; all if it puts nothing there.
+    """The lines of a log with the prefix of its `first` one, without that prefix; all lines if it has none.
 
-    Times may differ, and so may a number that counts the lines. Processes may not: the lines of another one are those
-    of another report.
+    Times and line numbers in the prefix may differ. Processes may not: lines of another process belong to another
+    report.
     """
     prefix = first[1].rstrip() if first else ""
     if first is None or not prefix:
@@ -141,16 +141,16 @@ def without_prefixes(text: str, first: re.Match[str] | None) -> str:
 
 
 def _alike(prefix: str) -> str:
-    """The pattern of what a log puts before a line, at any time; blanks before a time may align it."""
+    """The pattern of a prefix at any time; blanks before a time may align it."""
     *before, last = _TIME.split(prefix)
     parts = (re.escape(one.rstrip(" ")) + " *" * one.endswith(" ") for one in before)
     return f"(?>{_TIME.pattern})".join((*parts, re.escape(last)))
 
 
 def _counted_alike(prefix: str, text: str, timed: re.Pattern[str]) -> re.Pattern[str] | None:
-    """The pattern of what stands before each line of a text, if a number in that counts them; else None.
+    """The pattern of the prefix of each line, if a number in it counts the lines; otherwise None.
 
-    What counts lines counts all that differ in their times alone, as the digits of a time do not.
+    A line number counts all lines whose prefixes differ only in their times; digits of a time do not.
     """
     lines = text.split("\n", _MANY)[:_MANY]
     for number in itertools.islice(_COUNTER.finditer(prefix), _MOST_COUNTERS):

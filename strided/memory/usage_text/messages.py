@@ -12,7 +12,7 @@ import re
 from strided.memory.buffers import Source
 from strided.memory.usage_text.values import SIZE, Row, Size, Space, UsageText, number_of, size_of, source_in
 
-#: A character of a name, which quotes and what escapes them end: a log may keep a message as JSON or repr.
+#: A character of a name. Quotes and backslashes end it, because a log may contain a message as JSON or repr.
 _NAME = r"[^\s,\\\"']"
 _MODULE = re.compile(rf"HLO module: ({_NAME}{{1,400}}?)\.?(?:[\s,\\\"']|$)")
 
@@ -23,9 +23,10 @@ _HBM = re.compile(
     r"Ran out of memory on (\w{1,40}), the total memory required for"
     rf"[^(\n]{{0,80}}\({SIZE}\) exceeds[^(\n]{{0,80}}\({SIZE}\)"
 )
-#: Of a compiler that ends as soon as the program cannot fit, however it goes on.
+#: The message of a compiler that gives up as soon as it is clear that the program cannot fit.
 _EARLY = re.compile(rf"unlikely to have enough (?:device )?memory\. Requires {SIZE}, has {SIZE} available")
-#: Up to its figures no other message begins: one that was cut has not those of the next, nor is read over and over.
+#: No other message may begin before its numbers, so that a truncated one does not take those of the next, and the
+#: search stays linear.
 _SCOPED = re.compile(
     r"Ran out of memory in memory space (\w{1,40}) while allocating on stack for %?(\S{1,300}) = "
     r"(?:[^\nR]|R(?!an out of memory)){0,9000}?"
@@ -38,7 +39,7 @@ _ALLOCATION = re.compile(
 _TAG = re.compile(r"tag = '([^'\n]{0,400})'")
 _KERNEL = re.compile(rf"[^\]\n]{{0,2000}}\] :: ({_NAME}{{1,300}})")
 
-#: What the runtime says when a program, or a buffer, finds no place.
+#: Messages of the runtime when there is no memory for a program or a buffer.
 _RUNTIME = re.compile(
     rf"Attempting to (?:allocate|reserve) {SIZE}[^\n]{{0,100}}That was not possible\. There are {SIZE} free"
     r"|(?:Out of memory while|ran out of memory) trying to allocate \d"
@@ -46,18 +47,18 @@ _RUNTIME = re.compile(
 
 
 def is_of_runtime(text: str) -> bool:
-    """Whether a text is what the runtime says when memory is full."""
+    """Whether a text has the runtime's message that memory is full."""
     return _RUNTIME.search(text) is not None
 
 
 def module_named(text: str, start: int) -> str:
-    """The program that a text names from a place on, or before it; "" if it names none."""
+    """The program that a text names after `start`, or else before; "" if it names none."""
     found = _MODULE.search(text, start) or _MODULE.search(text)
     return found[1] if found else ""
 
 
 def count_messages(text: str, found: UsageText) -> int:
-    """Where the first message begins. Those with other figures are of other reports, which are counted."""
+    """The position of the first message. Messages with other numbers belong to other reports, which `found` counts."""
     said: dict[tuple[int, Size, Size], int] = {}
     for pattern, first in ((_USED, 2), (_HBM, 2), (_SCOPED, 3), (_EARLY, 1)):
         for one in pattern.finditer(text):
@@ -69,7 +70,7 @@ def count_messages(text: str, found: UsageText) -> int:
 
 
 def read_messages(text: str, found: UsageText) -> None:
-    """The limits that the first message names, and the buffer that it is about, if it names one."""
+    """Read the limits in the first message, and the buffer in it, if there is one."""
     if used := _USED.search(text):
         _limits(found, used[1], size_of(used[2], used[3]), size_of(used[4], used[5]))
         after = _USED.search(text, used.end())
@@ -91,7 +92,7 @@ def read_messages(text: str, found: UsageText) -> None:
 
 
 def _read_allocation(allocation: re.Match[str], rest: str, found: UsageText) -> None:
-    """A buffer of a kernel that is larger than the memory; the `rest` of the message names the kernel."""
+    """Read a kernel's buffer that is larger than the memory; the `rest` of the message names the kernel."""
     size, capacity = (size_of(number, "") for number in allocation.group(1, 2))
     space = _limits(found, allocation[5], size, capacity)
     tag = _TAG.search(rest.split("]")[0])
@@ -103,7 +104,7 @@ def _read_allocation(allocation: re.Match[str], rest: str, found: UsageText) -> 
 
 
 def _limits(found: UsageText, name: str, total: Size, capacity: Size) -> Space:
-    """The memory space of that name, with the limits that a message gives."""
+    """The memory space of this name, with the limits of a message."""
     space = found.space(number_of(name), name.lower())
     space.total = space.total or total
     space.capacity = capacity

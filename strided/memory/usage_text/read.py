@@ -1,4 +1,4 @@
-"""A whole text, taken out of its log and read in every form that it may have."""
+"""Reads a whole text: extracts it from its log, and tries all its forms."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from strided.memory.usage_text.values import UsageText
 
 
 def read_usage_text(text: str, path: str | None = None) -> UsageText:
-    """What a text says. DumpError if that is nothing about memory that is understood."""
+    """The memory usage in a text. DumpError if nothing about memory is understood."""
     if (found := usage_in(text)) is None:
         if is_of_runtime(text):
             raise DumpError(
@@ -24,7 +24,7 @@ def read_usage_text(text: str, path: str | None = None) -> UsageText:
 
 
 def usage_in(text: str) -> UsageText | None:
-    """What a text says; None if that is nothing about memory that is understood."""
+    """The memory usage in a text; None if nothing about memory is understood."""
     found, text = UsageText(), text_of_log(text)
     found.module = module_named(text, count_messages(text, found))
     read_tables(text, found)

@@ -1,6 +1,6 @@
 """The tables of a memory usage report.
 
-For each memory space they give the exact total, and slots ::
+For each memory space they contain the exact total, and slots::
 
     Memory Space: default (color=0)
     Total bytes: 24044546048 (22.39GiB)
@@ -23,19 +23,19 @@ _LIKE_ROW = re.compile(r"\(\s*\d{1,9}%\);")
 _COUNT = re.compile(r"\s*(\d{1,9})×")
 _SPACE = re.compile(r"Memory Space: (\S{1,40}) \(color=(-?\d{1,9})\)")
 _TOTAL = re.compile(r"Total bytes: (\d{1,19}) \(")
-#: Tells what a log puts before each line.
+#: Matches the prefix that a log puts before each line.
 _TOTAL_LINE = re.compile(rf"^(.{{0,2000}}?){_TOTAL.pattern}", re.MULTILINE)
 
 
 def read_tables(text: str, found: UsageText) -> None:
-    """The tables of the first report; a log may hold those of several programs."""
+    """Read the tables of the first report; a log may contain those of several programs."""
     every = list(_SPACE.finditer(text))
     if not every:
         return
     found.has_tables = "cumulative_size;" in text
     own = without_prefixes(text, _TOTAL_LINE.search(text, every[0].end()))
     heads = list(_SPACE.finditer(own))
-    if not heads:  # what stands before each line differs in other ways
+    if not heads:  # the prefixes differ in other ways
         own, heads = text, every
     seen: set[int] = set()
     for head, after in itertools.zip_longest(heads, heads[1:]):
@@ -50,7 +50,7 @@ def read_tables(text: str, found: UsageText) -> None:
 
 
 def _read_table(text: str, space: Space) -> None:
-    """The rows and the total of one memory space."""
+    """Read the rows and the total of one memory space."""
     table = 0
     for line in text.split("\n"):
         if total := _TOTAL.match(line.strip()):
@@ -76,7 +76,7 @@ def _shapes_of(text: str) -> Iterator[str]:
 
 
 def _parts(text: str) -> Iterator[str]:
-    """What commas outside of brackets separate."""
+    """The parts between commas that are outside of brackets."""
     depth = start = 0
     for place, character in enumerate(text):
         if character in "([{":
@@ -91,7 +91,7 @@ def _parts(text: str) -> Iterator[str]:
 
 
 def _are_all(shapes: str, values: int) -> bool:
-    """Whether the last column of a table has the shapes of all values: that of a text that was cut may lack some."""
+    """Whether the last column of a table has the shapes of all values; in a truncated text some may be missing."""
     is_closed = shapes.endswith(("]", "}", ")")) and all(
         shapes.count(a) == shapes.count(b) for a, b in ("[]", "()", "{}")
     )

@@ -1,4 +1,4 @@
-"""What a text says about memory: sizes as they are printed, slots, and memory spaces."""
+"""The memory usage in a text: sizes as they are printed, slots, and memory spaces."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from typing import NamedTuple
 from strided.memory.buffers import Source
 
 _UNITS = {"": 0, "K": 10, "M": 20, "G": 30, "T": 40, "P": 50, "E": 60}
-#: A printed size, its number and its unit. The compiler prints one with every size: a number without it was cut.
+#: A printed size: its number and its unit. The compiler always prints a unit, so a number without one was truncated.
 SIZE = r"(\d{1,18}(?:\.\d{1,6})?) ?(?=[KMGTPEB])([KMGTPE]?)(?:iB|B)?"
-#: What the metadata of HLO say of an operation: its name, and the line of the program that it came from.
+#: Metadata of an HLO operation: its name, and the line of the program from which it came.
 _OP_NAME, _FILE = (re.compile(rf'{key}="((?:[^"\\]|\\.){{0,2000}})"') for key in ("op_name", "source_file"))
 _LINE = re.compile(r"source_line=(\d{1,9})\b")
-#: A quote within quotes, and the backslash before it.
+#: An escaped quote.
 _QUOTED = re.compile(r"\\([\"'])")
 
-#: Numbers of memory spaces by the names that texts give them.
+#: Numbers of memory spaces by their names in texts.
 SPACES = {"hbm": 0, "default": 0, "vmem": 1, "smem": 2, "cmem": 3, "host": 5}
 #: The number of a space of any other name.
 UNKNOWN = -1
 
 
 class Size(NamedTuple):
-    """Bytes, and the least and the most that a rounded figure stands for."""
+    """Bytes, and the least and the most bytes that a rounded number may stand for."""
 
     bytes: int
     least: int
@@ -32,13 +32,13 @@ class Size(NamedTuple):
 
     @property
     def is_rounded(self) -> bool:
-        """Whether other numbers of bytes print alike."""
+        """Whether other numbers of bytes are printed in the same way."""
         return self.least < self.most
 
 
 @dataclass(frozen=True)
 class Row:
-    """One slot of a table: its size, its place, and the shapes of its values, as text."""
+    """One slot of a table: its size, its offset, and the shapes of its values, as text."""
 
     table: int
     size: Size
@@ -52,9 +52,10 @@ class Row:
 
 @dataclass
 class Space:
-    """What a text says of one memory space; of its `temporaries`, the bytes in all and those without padding.
+    """One memory space in a text.
 
-    `is_early`: whether the compiler ended before it knew more than that the program cannot fit.
+    `temporaries` has their bytes with and without padding. `is_early`: whether the compiler gave up as soon as it was
+    clear that the program cannot fit.
     """
 
     number: int
@@ -70,7 +71,7 @@ class Space:
     is_early: bool = False
 
     def excess_of(self, total: int) -> int | None:
-        """By how many bytes a total is too much: as the text says, or as its capacity does; None if it says neither."""
+        """The bytes of a total beyond the capacity, as the text gives them or computed; None if both are unknown."""
         if self.excess is not None:
             return self.excess.bytes
         return None if self.capacity is None else max(0, total - self.capacity.bytes)
@@ -87,7 +88,7 @@ class UsageText:
 
     @property
     def lists_buffers(self) -> bool:
-        """Whether it says more than sizes and limits, as messages of errors do not."""
+        """Whether it lists buffers, unlike messages that only have sizes and limits."""
         return self.has_tables or self.has_rows
 
     @property
@@ -96,14 +97,14 @@ class UsageText:
         return any(space.rows for space in self.spaces.values())
 
     def space(self, number: int, name: str) -> Space:
-        """The space of that number, made if there is none."""
+        """The space with this number, created if there is none."""
         return self.spaces.setdefault(number, Space(number, name))
 
 
 def size_of(number: str, unit: str) -> Size:
-    """A printed size. A figure with a unit stands for all that print so; one without is exact.
+    """A printed size. A number with a unit stands for all sizes that are printed so; one without is exact.
 
-    The compiler rounds down to the next smaller unit first.
+    The compiler first truncates to the next smaller unit.
 
     >>> size_of("16.0", "K")
     Size(bytes=16384, least=16332, most=16436)
@@ -124,7 +125,7 @@ def number_of(name: str) -> int:
 
 
 def source_in(metadata: str) -> Source:
-    """The source that the metadata of an operation name, as far as they do.
+    """The source in the metadata of an operation; unknown parts are empty.
 
     >>> print(source_in('op_type="mul" op_name="jit(f)/mul" source_file="/home/me/model.py" source_line=7'))
     jit(f)/mul at model.py:7

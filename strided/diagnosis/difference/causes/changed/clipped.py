@@ -1,4 +1,4 @@
-"""b is a clipped to a range, as by `numpy.clip`. All elements are compared."""
+"""b is a, clipped to a range as by `numpy.clip`. All elements are compared."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def clipped(observed: Observations) -> Pattern | None:
 def _bounds(
     observed: Observations, probe: Probe, dtype: np.dtype[np.generic]
 ) -> tuple[Values | None, Values | None] | None:
-    """The bounds: the values of b where a is greater, and where a is less; None if they are not constant."""
+    """The bounds: the values of b where a is less, and where a is greater; None if they are not constant."""
     a, b = (converted(x, dtype) for x in (observed.a.at(probe.points), probe.values))
     with np.errstate(invalid="ignore"):
         raised, lowered = b[b > a], b[b < a]

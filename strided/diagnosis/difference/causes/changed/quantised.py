@@ -1,4 +1,4 @@
-"""b is a quantised: rounded to multiples of one scale, as by integers of at most 8 bits."""
+"""b is a, quantised: rounded to multiples of one scale, as by integers of at most 8 bits."""
 
 from __future__ import annotations
 

@@ -107,7 +107,7 @@ class _Order:
 
 
 def _test(observed: Observations, order: _Order, rows: _Rows) -> Test:
-    """The hypothesis that b has such rows; elements from padding are left out."""
+    """The hypothesis that b has such rows; elements from padding neither refute it nor count as explained."""
     real, read = rows.pitches
 
     def test(probe: Probe) -> float:

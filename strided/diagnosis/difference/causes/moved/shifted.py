@@ -1,4 +1,4 @@
-"""b is a shifted by a number of elements: along a dimension, in row-major order, or in memory."""
+"""b is a, shifted by a number of elements: along a dimension, in row-major order, or in memory."""
 
 from __future__ import annotations
 

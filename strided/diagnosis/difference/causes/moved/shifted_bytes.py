@@ -1,4 +1,4 @@
-"""b is a shifted in memory by a number of bytes, which need not be a whole number of elements.
+"""b is a, shifted in memory by a number of bytes, which need not be a whole number of elements.
 
 The memory is that of either array, in any layout: the other array is laid out like it, with unknown padding. Packed
 elements are shifted by whole elements: here each has a byte. A shift is reported only if every compared element of b
@@ -35,7 +35,7 @@ from strided.layout.element_types import element_type_of_dtype
 Bytes = npt.NDArray[np.uint8]
 #: Single bytes repeat often: only a sequence of so many identifies a place.
 _IN_TURN = 16
-#: Bytes of a run, and the least distinct ones in it, so that it is probably unique; how many runs and places to try.
+#: Bytes of a run, and how many of them must be distinct, so that it is probably unique; runs and places to try.
 _RUN_BYTES, _LEAST_DIFFERENT, _RUNS, _PLACES = 64, 8, 8, 2
 #: Bytes on both sides of a run in which it is searched for, and bytes to search at a time. The other array is laid out
 #: for this if it takes no more bytes.

@@ -1,4 +1,4 @@
-"""b is a transposed, as by `numpy.transpose`. All elements are compared before this is reported."""
+"""b is a, transposed, as by `numpy.transpose`. All elements are compared before this is reported."""
 
 from __future__ import annotations
 
