@@ -365,7 +365,7 @@ def in_row_major(values: Array) -> Array:
     if values.flags.c_contiguous:
         return values
     out = np.empty(values.shape, values.dtype)
-    move(transfer.region_of_ndarray(values), transfer.region_of_ndarray(out))
+    transfer.copy(transfer.region_of_ndarray(values), transfer.region_of_ndarray(out))
     return out
 
 

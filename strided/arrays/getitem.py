@@ -111,21 +111,13 @@ class Indexing(ArrayBase):
     def __setitem__(self, key: Any, value: Any) -> None:
         self._memory.begin_writing()
         selected: Any = self._basic(key)
-        if selected is None:
-            if self.is_strided:
-                key, value = (_apart(_as_ndarrays(x), self._memory.buffer) for x in (key, value))
-                self._as_strided()[key] = value
-            else:
-                self._set_chosen(key, value)
-        elif type(selected) is int:
-            self._set_element(selected, value)
-        else:
-            self._with_map(selected)._assign(value, key, self)
-
-    def _set_chosen(self, key: Any, value: Any) -> None:
-        """Set what a key selects that `_basic` does not know."""
+        if selected is None and self.is_strided:
+            key, value = (_apart(_as_ndarrays(x), self._memory.buffer) for x in (key, value))
+            self._as_strided()[key] = value
+            return
         try:
-            selected: Any = classify(self._map, _as_ndarrays(key))
+            if selected is None:
+                selected = classify(self._map, _as_ndarrays(key))
             if type(selected) is Mask and self._set_masked(selected.mask, value, key):
                 return
             if type(selected) is Points or type(selected) is Mask:
